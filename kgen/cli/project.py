@@ -1,0 +1,151 @@
+"""What every command starts with: specs loaded, the lock applied, plans made; problems reported all at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from kgen import __version__
+from kgen.plan import Plan, plan_kernel
+from kgen.render.environment import template_digest
+from kgen.spec import lock as locks
+from kgen.spec.diagnostic import Diagnostic
+from kgen.spec.document import Document
+from kgen.spec.kernel import Kernel
+from kgen.spec.load import load_all
+from kgen.spec.project import LOCK, find_root, find_specs
+
+DRIFT, BAD = 1, 2
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A kernel as its spec gives it, and its plan."""
+
+    kernel: Kernel
+    plan: Plan
+    document: Document
+
+
+@dataclass
+class Output:
+    """Where a command's words go: text for people, one JSON value for programs, nothing where asked for quiet."""
+
+    as_json: bool = False
+    quiet: bool = False
+
+    def say(self, text: str) -> None:
+        """A line for people."""
+        if not self.as_json and not self.quiet:
+            click.echo(text)
+
+    def note(self, text: str) -> None:
+        """A line about progress, on the error stream."""
+        if not self.as_json and not self.quiet:
+            click.echo(text, err=True)
+
+    def result(self, value: object) -> None:
+        """The command's whole result, for programs."""
+        if self.as_json:
+            click.echo(json.dumps(value, indent=2))
+
+    def fail(self, diagnostics: Iterable[Diagnostic], code: int = BAD) -> NoReturn:
+        """Report and leave."""
+        listed = list(diagnostics)
+        if self.as_json:
+            click.echo(json.dumps({"errors": [d.to_json() for d in listed]}, indent=2))
+        for diagnostic in [] if self.as_json else listed:
+            click.echo(str(diagnostic), err=True)
+        sys.exit(code)
+
+
+class Project:
+    """The specs of one command, under one root."""
+
+    def __init__(self, paths: tuple[str, ...], out: Output, kernels: tuple[str, ...] = ()) -> None:
+        self.out = out
+        places = [Path(path) for path in paths]
+        self.root = find_root(places[0])
+        selection = find_specs(places, self.root)
+        if selection.diagnostics:
+            out.fail(selection.diagnostics)
+        loaded = load_all(selection.files, self.root)
+        if loaded.diagnostics:
+            out.fail(loaded.diagnostics)
+        self.documents = loaded.documents
+        lock = locks.read(self.lock_path)
+        if not isinstance(lock, locks.Lock):
+            out.fail(lock)
+        self.lock = lock
+        self.wanted = kernels
+
+    @property
+    def lock_path(self) -> Path:
+        """Where the project's lock is."""
+        return self.root / LOCK
+
+    @property
+    def specs(self) -> frozenset[str]:
+        """Project-relative paths of the specs."""
+        return frozenset(document.file for document in self.documents)
+
+    def kernels(self) -> Iterator[tuple[Document, Kernel]]:
+        """Every selected kernel; an arch or name that selects none is an error."""
+        found: set[str] = set()
+        for document in self.documents:
+            for kernel in document.kernels():
+                names = {kernel.name, kernel.arch, kernel.target} & set(self.wanted)
+                found |= names
+                if names or not self.wanted:
+                    yield document, kernel
+        if missing := [name for name in self.wanted if name not in found]:
+            self.out.fail(Diagnostic(LOCK, 0, 0, "no-kernel", f"no kernel, arch or target {name!r}") for name in missing)
+
+    def plan(self, choose: bool = True, anew: bool = False) -> list[Planned]:
+        """The plans of all selected kernels, under the lock.
+
+        A kernel the lock lacks is chosen for where `choose` says so (it is drift otherwise). `anew`: the lock is
+        set aside. Broken clauses of all kernels are reported together.
+        """
+        planned: list[Planned] = []
+        broken: list[Diagnostic] = []
+        stale: list[Diagnostic] = []
+        for document, kernel in self.kernels():
+            locked = locks.Missing() if anew else self.lock.lookup(kernel)
+            if isinstance(locked, locks.Stale):
+                stale.append(_stale(kernel, locked.reason))
+                continue
+            plan = plan_kernel(locked if isinstance(locked, Kernel) else kernel)
+            if isinstance(plan, tuple):
+                broken.extend(document.diagnose(plan, kernel))
+                continue
+            if isinstance(locked, locks.Missing) and plan.decisions and not choose:
+                stale.append(_stale(kernel, "the lock has no entry for it"))
+            planned.append(Planned(kernel, plan, document))
+        if broken:
+            self.out.fail(sorted(broken))
+        if stale:
+            self.out.fail(stale, DRIFT)
+        return planned
+
+    def relock(self, planned: Iterable[Planned], anew: bool = False) -> bool:
+        """Record what was chosen; True where that changed the lock."""
+        kernels = dict(self.lock.kernels)
+        for one in planned:
+            if one.plan.decisions and (anew or one.kernel.name not in kernels):
+                kernels[one.kernel.name] = locks.entry(one.kernel, {d.field: d.value for d in one.plan.decisions})
+        if kernels == self.lock.kernels and not anew:
+            return False
+        digests = {target: template_digest(target) for target in sorted({one.plan.target for one in planned})}
+        new = replace(self.lock, kgen=__version__, templates={**self.lock.templates, **digests}, kernels=kernels)
+        return locks.write(self.lock_path, new)
+
+
+def _stale(kernel: Kernel, reason: str) -> Diagnostic:
+    return Diagnostic(LOCK, 0, 0, "stale", f"{kernel.name}: {reason}", f"run `kgen update {kernel.spec}`")

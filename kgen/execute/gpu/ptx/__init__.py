@@ -1,0 +1,1 @@
+"""The PTX engine: parser, semantics, translation and a warp-vector interpreter in C."""

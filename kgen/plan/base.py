@@ -1,0 +1,80 @@
+"""What every plan has: the header of its file, its tile program, and its steps.
+
+A plan is the kernel with every decision made. Templates print plans; they see only these typed views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kgen.spec.digest import kernel_digest, signature_digest
+from kgen.spec.kernel import Kernel
+from kgen.spec.sweep import nested
+
+
+@dataclass(frozen=True)
+class Header:
+    """The comment at the top of a generated file, already worded. No clock, host or absolute path."""
+
+    kernel: str
+    """Symbol name, e.g. `gemm_bias_gelu_sm_80`."""
+    spec: str
+    """Project-relative path of the spec."""
+    kernel_digest: str
+    """Digest of the normalised signature and this target's algorithm."""
+    arch: str
+    schedule: str
+    requires: str
+    """Minimum tool versions, e.g. `nvcc >= 11.1, C++17`."""
+    licence: tuple[str, ...]
+    """SPDX and other lines that the owner of the output asks for."""
+    signature_digest: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One statement of the tile program, as a target performs it.
+
+    `op` is the statement's kind (`fill`, `load`, `mma`, `map`, `cast`, `store`, ...), `name` the tile or tensor it
+    makes, `text` the statement as the tile program prints it, `macro` the template macro that prints the step.
+    """
+
+    op: str
+    name: str
+    text: str
+    macro: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One choice the planner made where the spec is silent, for the lock and for `kgen explain`."""
+
+    field: str
+    """Algorithm field, dotted, e.g. `tile.m`."""
+    value: int | str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A candidate the cost model weighed: its fields, estimated microseconds, and what bounds it."""
+
+    fields: tuple[tuple[str, int | str], ...]
+    microseconds: float
+    bound_by: str
+
+
+def header_of(kernel: Kernel, resolved: Mapping[str, int | str], requires: str) -> Header:
+    """The header of a kernel whose algorithm is `resolved`: every field, dotted, whoever chose it."""
+    whole = replace(kernel, algorithm=nested(dict(resolved)))
+    return Header(
+        kernel=kernel.name,
+        spec=kernel.spec,
+        kernel_digest=kernel_digest(whole),
+        arch=kernel.arch,
+        schedule=str(resolved["schedule"]),
+        requires=requires,
+        licence=kernel.header,
+        signature_digest=signature_digest(kernel.signature),
+    )

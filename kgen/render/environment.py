@@ -1,0 +1,86 @@
+"""Jinja environments: one per target, templates from files, compiled once, undefined names are errors.
+
+Delimiters are `<% %>`, `${ }` and `<# #>`: Jinja's own collide with C++ and inline PTX (`{%0, %1}`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+
+def template_root() -> Path:
+    """The shipped templates: beside the package in a source tree, inside it in a wheel."""
+    inside = Path(__file__).resolve().parents[1] / "templates"
+    return inside if inside.is_dir() else inside.parents[1] / "templates"
+
+
+@lru_cache(maxsize=16)
+def environment(target: str, overrides: Path | None = None) -> Environment:
+    """The environment of `target`; files under `overrides`/`target` replace shipped ones by name."""
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+
+    folders = [*([overrides / target] if overrides else []), template_root() / target]
+    made = Environment(
+        loader=ChoiceLoader([FileSystemLoader(folder) for folder in folders]),
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+        cache_size=-1,
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="${",
+        variable_end_string="}",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    made.globals["emit"] = _emitter(made)
+    return made
+
+
+def _emitter(made: Environment) -> Callable[[str, object], str]:
+    """`emit("family.macro", view)` prints `view` with the macro that the plan names, from tile/<family>.jinja."""
+    modules: dict[str, object] = {}
+
+    def emit(name: str, view: object) -> str:
+        family, macro = name.split(".")
+        module = modules.get(family)
+        if module is None:
+            module = modules[family] = made.get_template(f"tile/{family}.jinja").module
+        return str(getattr(module, macro)(view)).strip("\n")
+
+    return emit
+
+
+def render_template(template: Template, variables: Mapping[str, object]) -> str:
+    """The text of a template, tidied: no trailing blanks, at most one empty line in a row, one final newline."""
+    return tidy(template.render(variables))
+
+
+def tidy(text: str) -> str:
+    """`text` without trailing blanks, runs of empty lines, and empty lines at either end."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        stripped = line.rstrip()
+        if stripped or (lines and lines[-1]):
+            lines.append(stripped)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+@lru_cache(maxsize=16)
+def template_digest(target: str) -> str:
+    """Digest of the shipped templates of `target`: names and texts, in order of name."""
+    digest = hashlib.sha256()
+    root = template_root() / target
+    for path in sorted(root.rglob("*.jinja")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,295 @@
+"""The ladder of a CUDA kernel: compiled by nvcc; its PTX executed, launcher included; late copies and other orders."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgen.expr import DTYPES
+from kgen.plan import CudaPlan
+from kgen.spec.kernel import Kernel
+from kgen.toolchain import cache, nvcc
+from kgen.verify.compare import compare, first_difference
+from kgen.verify.gpu_arguments import FAR, Arguments, arguments, shifted
+from kgen.verify.inputs import make_inputs
+from kgen.verify.record import Rung
+from kgen.verify.shapes import Case, cases
+from kgen.verify.tolerance import Expected, expected
+
+if TYPE_CHECKING:
+    from kgen.execute.gpu.harness import Call, Crash, Outcome, Run
+    from kgen.verify.arrays import Array
+
+OK, BAD_ARGUMENT, BAD_DEVICE = 0, 1, 2
+"""kgen_status of the generated header."""
+ORDERS = (("eager", 0), ("late", 1), ("eager", 2))
+"""Mode and seed of the runs of every shape; the first one is the `execute` rung."""
+OTHER_DEVICE = "sm_75"
+"""A device that sm_80 code does not run on."""
+SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Files:
+    """The generated text of a kernel and of its interface."""
+
+    source_name: str
+    source: str
+    header_name: str
+    header: str
+
+
+def ladder(kernel: Kernel, plan: CudaPlan, files: Files, seed: str, only: Sequence[Case] | None = None) -> Iterator[Rung]:
+    """The rungs of one kernel; those after a failed compilation are not run."""
+    tool = nvcc.find()
+    if isinstance(tool, nvcc.ToolMissing):
+        yield from (Rung.skipped(name, f"no {tool.tool}: {tool.fix}") for name in ("compile", "execute", "hazards"))
+    else:
+        yield from _with_tool(kernel, plan, files, tool, seed, only)
+    yield Rung.skipped("device", "no device asked for")
+
+
+def _with_tool(
+    kernel: Kernel, plan: CudaPlan, files: Files, tool: nvcc.Nvcc, seed: str, only: Sequence[Case] | None
+) -> Iterator[Rung]:
+    with tempfile.TemporaryDirectory(prefix="kgen-") as folder:
+        source = Path(folder) / files.source_name
+        source.write_text(files.source)
+        (Path(folder) / files.header_name).write_text(files.header)
+        compiled = nvcc.compile_source(tool, source, kernel.arch)
+        yield _compile_rung(compiled, plan, tool)
+        if isinstance(compiled, nvcc.CompileError):
+            yield from (Rung.skipped(name, "the kernel does not compile") for name in ("execute", "hazards"))
+            return
+        library = _launcher(source, tool, kernel.arch)
+        yield from _executed(kernel, plan, library, compiled.ptx, seed, only)
+
+
+def _compile_rung(compiled: nvcc.Compiled | nvcc.CompileError, plan: CudaPlan, tool: nvcc.Nvcc) -> Rung:
+    tools = {"nvcc": tool.version}
+    if isinstance(compiled, nvcc.CompileError):
+        return Rung.judged("compile", "", [compiled.text], tools, [])
+    used = compiled.resources
+    failures = []
+    if used.spill_stores or used.spill_loads:
+        failures.append(f"spills: {used.spill_stores} bytes stored, {used.spill_loads} loaded")
+    if compiled.hmma == 0:
+        failures.append("no tensor-core instruction in the machine code")
+    hmma = "HMMA not counted (no nvdisasm)" if compiled.hmma is None else f"{compiled.hmma} HMMA"
+    words = f"{used.registers} registers, 0 spills, {plan.shared_bytes} bytes of shared memory, {hmma}"
+    return Rung.judged("compile", words, failures, tools, [])
+
+
+def _launcher(source: Path, tool: nvcc.Nvcc, arch: str) -> Path:
+    """The launcher as a library on the stand-in runtime; cached."""
+    from kgen.execute.gpu.harness import build_launcher
+    from kgen.execute.gpu.ptx.library import engine_path
+
+    header = b"".join(path.read_bytes() for path in sorted(source.parent.glob("*.h")))
+    key = cache.key_of(source.read_bytes(), header, tool.version, arch, str(engine_path()))
+    flags = [*nvcc.gencode(arch), "-std=c++17"]
+    folder = cache.folder(
+        "launcher", key, lambda scratch: _discard(build_launcher(source, scratch, [tool.path], flags))
+    )
+    return next(folder.glob("*.so"))
+
+
+def _discard(_: object) -> None:
+    """The build's result is the file it leaves."""
+
+
+# ---- execution ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One shape, prepared: its arguments, inputs, what is expected, and the runs that are to give it."""
+
+    case: Case
+    call: Arguments
+    inputs: Mapping[str, Array]
+    runs: tuple[Run, ...]
+
+
+def _executed(
+    kernel: Kernel, plan: CudaPlan, library: Path, ptx: Path, seed: str, only: Sequence[Case] | None
+) -> Iterator[Rung]:
+    from kgen.execute.gpu.harness import execute
+
+    tile = dict(zip("mnk", plan.tile, strict=True))
+    shapes = list(only or cases(kernel.signature, tile, kernel.verify))
+    align = plan.align
+    shots = [_shot(kernel, case, dict(align), seed) for case in shapes if not case.refused]
+    shots.append(_far_shot(kernel, dict(align), seed))
+    contract = list(_contract(kernel, dict(align), [case for case in shapes if case.refused]))
+    runs = [run for shot in shots for run in shot.runs] + [run for _, run, _, _ in contract]
+    outcomes = iter(execute(library, ptx, runs, timeout_s=SECONDS))
+    execute_failures: list[str] = []
+    hazard_failures: list[str] = []
+    for shot in shots:
+        results = [next(outcomes) for _ in shot.runs]
+        execute_failures += _judge_first(kernel, shot, results[0])
+        hazard_failures += _judge_others(kernel, shot, results)
+    for words, _, status, clause in contract:
+        execute_failures += _judge_refusal(words, next(outcomes), status, clause)
+    names = [str(shot.case) for shot in shots]
+    detail = f"{len(shots)} shapes, {len(contract)} refusals"
+    yield Rung.judged("execute", detail, execute_failures, {"executor": "ptx"}, names)
+    orders = ", ".join(f"{mode} seed {number}" for mode, number in ORDERS[1:])
+    yield Rung.judged("hazards", f"{len(shots)} shapes bit-equal under {orders}", hazard_failures, {}, names)
+
+
+def _shot(kernel: Kernel, case: Case, align: dict[str, int], seed: str, far: int = 0) -> Shot:
+    from kgen.execute.gpu.harness import Run
+
+    sizes = dict(case.sizes)
+    call = arguments(kernel.signature, {"b": 1, **sizes}, align, far)
+    inputs = make_inputs(kernel.signature, {"b": 1, **sizes}, seed)
+    launch = _call(kernel, call, inputs)
+    runs = tuple(
+        Run((launch,), call.buffers(inputs), tuple(call.reads()), mode=mode, seed=number, arch=kernel.arch)
+        for mode, number in ORDERS
+    )
+    return Shot(case, call, inputs, runs)
+
+
+def _far_shot(kernel: Kernel, align: dict[str, int], seed: str) -> Shot:
+    """Rows 2^30 elements apart: the last ones lie beyond 2^31 elements, where 32-bit offsets would wrap."""
+    multiples = kernel.signature.multiple_of
+    sizes = {dim: -(-size // multiples.get(dim, 1)) * multiples.get(dim, 1) for dim, size in (("m", 3), ("n", 5), ("k", 6))}
+    if kernel.signature.batched:
+        sizes["b"] = 2
+    return _shot(kernel, Case(tuple(sizes.items()), "beyond 2^31 elements"), align, seed, FAR)
+
+
+def _call(kernel: Kernel, call: Arguments, inputs: Mapping[str, Array], suffix: str = "") -> Call:
+    from kgen.execute.gpu.harness import Call
+
+    scalars = {o.name: float(inputs[o.name]) for o in kernel.signature.inputs if not o.layout and o.name in inputs}
+    return Call(f"{kernel.name}{suffix}", tuple(call.fields(scalars)), clause=suffix == "_check")
+
+
+def _judge_first(kernel: Kernel, shot: Shot, result: Outcome | Crash) -> Iterator[str]:
+    """The numbers of the eager run, its findings, and the padding it must not touch."""
+    yield from (f"{shot.case}: {words}" for words in _problems(result, OK))
+    outputs = _outputs(kernel, shot, result)
+    if outputs is None:
+        return
+    sizes = {"b": 1, **dict(shot.case.sizes)}
+    wanted: Mapping[str, Expected] = expected(kernel.signature, sizes, shot.inputs, "cuda")
+    for name, (values, clean) in outputs.items():
+        comparison = compare(name, values, wanted[name])
+        if not comparison.ok:
+            yield f"{shot.case}: {comparison}"
+        if not clean:
+            yield f"{shot.case}: {name}: elements between its rows were written"
+
+
+def _judge_others(kernel: Kernel, shot: Shot, results: Sequence[Outcome | Crash]) -> Iterator[str]:
+    """The other modes and orders give the same bits as the first."""
+    first = _outputs(kernel, shot, results[0])
+    for (mode, seed), result in zip(ORDERS[1:], results[1:], strict=True):
+        where = f"{shot.case} ({mode}, seed {seed})"
+        yield from (f"{where}: {words}" for words in _problems(result, OK))
+        other = _outputs(kernel, shot, result)
+        if first is None or other is None:
+            continue
+        for name, (values, _) in other.items():
+            difference = first_difference(first[name][0], values)
+            if difference is not None:
+                yield f"{where}: {name}{list(difference)} differs from the eager run"
+
+
+def _outputs(kernel: Kernel, shot: Shot, result: Outcome | Crash) -> dict[str, tuple[Array, bool]] | None:
+    from kgen.execute.gpu.harness import Outcome
+
+    if not isinstance(result, Outcome):
+        return None
+    found: dict[str, tuple[Array, bool]] = {}
+    names = [name for name, _, _ in shot.call.reads()]
+    for output in kernel.signature.outputs:
+        windows = [window for name, window in zip(names, result.reads, strict=True) if name == output.name]
+        found[output.name] = shot.call.output(output, windows)
+    return found
+
+
+def _problems(result: Outcome | Crash, status: int) -> Iterator[str]:
+    from kgen.execute.gpu.harness import Crash
+
+    if isinstance(result, Crash):
+        yield f"{result.kind}: {result.message}"
+        return
+    yield from (str(finding) for finding in result.findings)
+    if result.returned[0] != status:
+        yield f"returned {result.returned[0]}, expected {status}"
+
+
+# ---- the contract ---------------------------------------------------------------------------------------------------
+
+Refusal = tuple[str, "Run", int, str]
+"""What is wrong with the call, the run, the status it must return, and the words its clause must contain."""
+
+
+def _contract(kernel: Kernel, align: dict[str, int], refused: Sequence[Case]) -> Iterator[Refusal]:
+    """Calls that the launcher has to refuse, each for one reason, naming the clause."""
+    from kgen.execute.gpu.harness import Run
+
+    sizes = {dim: kernel.signature.multiple_of.get(dim, 1) * 2 for dim in ("m", "n", "k", "b")}
+    good = arguments(kernel.signature, sizes, align)
+    inputs = make_inputs(kernel.signature, sizes, "contract")
+
+    def run(call: Call, arch: str = kernel.arch) -> Run:
+        return Run((call,), good.buffers(inputs), arch=arch)
+
+    check = _call(kernel, good, inputs, "_check")
+    yield "another device", run(check, OTHER_DEVICE), BAD_DEVICE, "compute capability"
+    short = replace(check, fields=tuple(good.fields({}, struct_size=8)))
+    yield "struct_size 8", run(short), BAD_ARGUMENT, "struct_size"
+    for dim in ("m", "n", "k"):
+        call = _call(kernel, replace(good, sizes={**sizes, dim: -1}), inputs, "_check")
+        yield f"{dim} = -1", run(call), BAD_ARGUMENT, f"{dim} >= 0"
+    for operand in good.tensors:
+        yield from _misaligned(kernel, good, inputs, operand.name, align)
+    for case in refused:
+        call = _call(kernel, arguments(kernel.signature, {"b": 1, **dict(case.sizes)}, align), inputs, "_check")
+        yield str(case), run(call), BAD_ARGUMENT, f"{case.refused[0]} % "
+
+
+def _misaligned(
+    kernel: Kernel, good: Arguments, inputs: Mapping[str, Array], name: str, align: Mapping[str, int]
+) -> Iterator[Refusal]:
+    from kgen.execute.gpu.harness import Pointer, Run
+
+    operand = kernel.signature.operand(name)
+    element = DTYPES[operand.dtype].bytes
+    if align[name] == element:
+        return
+    call = _call(kernel, good, inputs, "_check")
+    fields = tuple(
+        replace(field, value=Pointer(name, element)) if field.value == Pointer(name) else field for field in call.fields
+    )
+    buffers = good.buffers(inputs)
+    yield f"{name} one element off", Run((replace(call, fields=fields),), buffers), BAD_ARGUMENT, f"{name} % "
+    if len(operand.layout) > 1:
+        strided = _call(kernel, shifted(good, name, 1), inputs, "_check")
+        yield f"{name} stride one off", Run((strided,), buffers), BAD_ARGUMENT, f"{name}_stride"
+
+
+def _judge_refusal(words: str, result: Outcome | Crash, status: int, clause: str) -> Iterator[str]:
+    from kgen.execute.gpu.harness import Crash
+
+    yield from (f"{words}: {problem}" for problem in _problems(result, status))
+    if not isinstance(result, Crash) and clause not in (result.clauses[0] or ""):
+        yield f"{words}: refused for {result.clauses[0]!r}, expected a clause with {clause!r}"
+
+
+@lru_cache(maxsize=1)
+def executor_version() -> str:
+    """The engine's content digest, for records."""
+    from kgen.execute.gpu.ptx.library import engine_path
+
+    return engine_path().parent.name[:16]
