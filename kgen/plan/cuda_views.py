@@ -156,6 +156,11 @@ class CudaPlan:
     alternatives: tuple[Alternative, ...]
 
     @property
+    def tile_sizes(self) -> Mapping[str, int]:
+        """Extents of the tile along each dim."""
+        return dict(zip("mnk", self.tile, strict=True))
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """All steps in the order of the tile program."""
         return (*self.prologue, *self.copies, *self.products, *self.epilogue)

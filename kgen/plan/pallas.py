@@ -119,7 +119,7 @@ def _plan(kernel: Kernel, choice: Choice, space: Space) -> PallasPlan:
         client_signature=_client_signature(kernel),
         multiples=tuple(Multiple(DIM_NAMES[dim], of) for dim, of in signature.multiple_of.items() if of > 1),
         is_empty=" or ".join(f'sizes["{dim}"] == 0' for dim in dims if dim != "k"),
-        zero_k=tuple(_zero_k(signature.operand(name)) for name in "ab"),
+        zero_k=tuple(_zero_k(signature.operand(name), "1" if has_tail else "Config.TILE_K") for name in "ab"),
         call=_call(signature),
         result=", ".join(o.name for o in signature.outputs),
         tile=(tile.m, tile.n, tile.k),
@@ -190,8 +190,8 @@ def _sizes(signature: Signature) -> tuple[NamedText, ...]:
     return tuple(NamedText(DIM_NAMES[dim], sizes[dim]) for dim in "bmnk" if dim in sizes)
 
 
-def _zero_k(operand: Operand) -> NamedText:
-    shape = ["1" if dim == "k" else f'sizes["{DIM_NAMES[dim]}"]' for dim in operand.layout]
+def _zero_k(operand: Operand, width: str) -> NamedText:
+    shape = [width if dim == "k" else f'sizes["{DIM_NAMES[dim]}"]' for dim in operand.layout]
     return NamedText(operand.name, f"jnp.zeros(({', '.join(shape)}), {JNP[operand.dtype]})")
 
 

@@ -139,14 +139,13 @@ def accumulator_bytes(tile: Tile) -> int:
 
 
 def working_bytes(tile: Tile, space: Space) -> int:
-    """VMEM for values between operations, as libtpu 0.0.52 allocates it for gemms of every generation.
+    """VMEM for values between operations: no less than libtpu 0.0.52 allocated for gemms of any generation.
 
-    While it multiplies: masked copies of a and b (in two parts where f32) and their product. In the epilogue: two f32
-    tiles. Registers spill besides.
+    While it multiplies: masked copies of a and b and their product; where f32, the operands in parts, of which v5e and
+    v5p keep four of a, v6e more of b, v4 and tpu7x fewer. In the epilogue: two f32 tiles. Registers spill besides.
     """
-    parts = 2 if space.passes > 1 else 1
-    acc = accumulator_bytes(tile)
-    product = parts * (space.a.bytes(tile) + space.b.bytes(tile)) + acc
+    a, b, acc = space.a.bytes(tile), space.b.bytes(tile), accumulator_bytes(tile)
+    product = 4 * max(a, b) + 2 * min(a, b) if space.passes > 1 else a + b + acc
     return max(product, 2 * acc) + acc // 8 + SPILL_BYTES
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgen.plan.base import Alternative, Decision, Header, Step
@@ -147,6 +148,11 @@ class PallasPlan:
     """Analytic bound of the VMEM that the kernel needs."""
     decisions: tuple[Decision, ...]
     alternatives: tuple[Alternative, ...]
+
+    @property
+    def tile_sizes(self) -> Mapping[str, int]:
+        """Extents of the tile along each dim."""
+        return dict(zip("mnk", self.tile, strict=True))
 
     @property
     def steps(self) -> tuple[Step, ...]:

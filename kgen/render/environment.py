@@ -6,13 +6,13 @@ Delimiters are `<% %>`, `${ }` and `<# #>`: Jinja's own collide with C++ and inl
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jinja2 import Environment, Template
+    from jinja2 import Environment
 
 
 def template_root() -> Path:
@@ -61,17 +61,14 @@ def _emitter(made: Environment) -> Callable[[str, object], str]:
     return emit
 
 
-def render_template(template: Template, variables: Mapping[str, object]) -> str:
-    """The text of a template, tidied: no trailing blanks, at most one empty line in a row, one final newline."""
-    return tidy(template.render(variables))
-
-
-def tidy(text: str) -> str:
-    """`text` without trailing blanks, runs of empty lines, and empty lines at either end."""
+def tidy(text: str, blank_lines: int) -> str:
+    """`text` without trailing blanks, with at most `blank_lines` empty lines in a row and none at either end."""
     lines: list[str] = []
+    blank = blank_lines
     for line in text.splitlines():
         stripped = line.rstrip()
-        if stripped or (lines and lines[-1]):
+        blank = 0 if stripped else blank + 1
+        if blank <= blank_lines:
             lines.append(stripped)
     return "\n".join(lines).rstrip("\n") + "\n"
 

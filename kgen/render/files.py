@@ -11,7 +11,7 @@ from types import MappingProxyType
 from kgen.plan import Plan
 from kgen.plan.base import Header
 from kgen.plan.cabi import Abi, Member
-from kgen.render.environment import environment, render_template, tidy
+from kgen.render.environment import environment, tidy
 
 
 @dataclass(frozen=True)
@@ -20,16 +20,23 @@ class FileKind:
 
     suffix: str
     template: str
+    blank_lines: int
+    """Most empty lines in a row."""
 
 
 KINDS: Mapping[str, FileKind] = MappingProxyType(
-    {"cuda": FileKind(".cu", "file/kernel.cu.jinja"), "pallas": FileKind(".py", "file/kernel.py.jinja")}
+    {"cuda": FileKind(".cu", "file/kernel.cu.jinja", 1), "pallas": FileKind(".py", "file/kernel.py.jinja", 2)}
 )
 
 
 def body_digest(body: str) -> str:
     """Digest of a generated file below its header comment."""
     return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def body_of(text: str) -> str:
+    """What stands below the header comment of a generated file."""
+    return text.partition("\n\n")[2]
 
 
 def render(plans: Iterable[Plan], overrides: Path | None = None) -> dict[str, str]:
@@ -53,7 +60,8 @@ def source_path(plan: Plan) -> str:
 def render_source(plan: Plan, overrides: Path | None = None) -> str:
     """One source file: header comment, empty line, body."""
     made = environment(plan.target, overrides)
-    body = render_template(made.get_template(KINDS[plan.target].template), {"k": plan})
+    kind = KINDS[plan.target]
+    body = tidy(made.get_template(kind.template).render({"k": plan}), kind.blank_lines)
     return _with_header(plan.target, plan.header, body, overrides)
 
 
@@ -63,7 +71,7 @@ def render_header(sharers: list[Plan], overrides: Path | None = None) -> str:
     abi, kernels = abis[0], tuple(plan.header.kernel for plan in sharers)
     shared = Interface(abi.guard, abi.arguments, abi.description, abi.members, kernels)
     made = environment("cuda", overrides)
-    body = render_template(made.get_template("file/header.h.jinja"), {"h": shared})
+    body = tidy(made.get_template("file/header.h.jinja").render({"h": shared}), 1)
     return _with_header("cuda", _interface_header(sharers[0].header, abis[0]), body, overrides)
 
 
@@ -85,5 +93,5 @@ def _interface_header(header: Header, abi: Abi) -> Header:
 
 def _with_header(target: str, header: Header, body: str, overrides: Path | None) -> str:
     template = environment(target, overrides).get_template("file/header.jinja")
-    comment = tidy(template.render({"header": header, "body_digest": body_digest(body)}))
+    comment = tidy(template.render({"header": header, "body_digest": body_digest(body)}), 1)
     return f"{comment}\n{body}"

@@ -74,8 +74,8 @@ class Lock:
     """Target -> digest of its templates."""
     kernels: Mapping[str, Entry] = field(default_factory=dict)
 
-    def lookup(self, kernel: Kernel) -> Mapping[str, int | str] | Stale | Missing:
-        """What was chosen for the kernel (dotted fields), or why the lock does not serve.
+    def lookup(self, kernel: Kernel) -> Kernel | Stale | Missing:
+        """The kernel with what was chosen for it filled in, or why the lock does not serve.
 
         `kernel` is as its spec gives it; a change of its signature or of its algorithm makes the entry stale.
         """
@@ -85,7 +85,7 @@ class Lock:
         if entry.spec != kernel_digest(kernel):
             return Stale("the spec of the kernel has changed since")
         reason = _refusal(kernel, entry.chosen)
-        return Stale(reason) if reason else entry.chosen
+        return Stale(reason) if reason else fill(kernel, entry.chosen)
 
 
 def entry(kernel: Kernel, chosen: Mapping[str, int | str]) -> Entry:

@@ -42,7 +42,7 @@ Line = Annotated[str, StringConstraints(pattern=r"^[ -~]*$", max_length=110)]
 class Model(BaseModel):
     """Closed: an unknown field is an error. Strict: a string is no number and a number no boolean."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
     what: ClassVar[str] = "the mapping"
     """What messages call it."""
 

@@ -120,8 +120,7 @@ def _executed(
 ) -> Iterator[Rung]:
     from kgen.execute.gpu.harness import execute
 
-    tile = dict(zip("mnk", plan.tile, strict=True))
-    shapes = list(only or cases(kernel.signature, tile, kernel.verify))
+    shapes = list(only or cases(kernel.signature, plan.tile_sizes, kernel.verify))
     align = plan.align
     shots = [_shot(kernel, case, dict(align), seed) for case in shapes if not case.refused]
     shots.append(_far_shot(kernel, dict(align), seed))

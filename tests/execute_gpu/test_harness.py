@@ -147,7 +147,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("cuda")
     source = folder / "scale.cu"
     source.write_text(SOURCE)
-    return build_launcher(source, folder, ("nvcc",), SM80), emit_ptx(source, folder, ("nvcc",), SM80)
+    library = build_launcher(source, folder, ("nvcc",), SM80)
+    return library, library.with_suffix(".ptx")
 
 
 N = 1000
@@ -179,6 +180,12 @@ def test_the_launcher_runs(built: tuple[Path, Path]) -> None:
     fused = (3 * X.astype(np.float64) + 0.25).astype(np.float32)
     assert (result.reads[0].view(np.float32) == fused).all()
     assert result.counters["launches"] == 1 and result.counters["call.cudaLaunchKernel"] == 1
+
+
+@needs_nvcc
+def test_ptx_alone(built: tuple[Path, Path], tmp_path: Path) -> None:
+    source = built[0].with_suffix(".cu")
+    assert emit_ptx(source, tmp_path, ("nvcc",), SM80).read_text() == built[1].read_text()
 
 
 @needs_nvcc

@@ -86,7 +86,7 @@ def test_batches(layouts: tuple[str, str], extras: tuple[Operand, ...]) -> None:
 
 @pytest.mark.parametrize(("batched", "seeds"), [(False, 3), (True, 1)])
 def test_simulated_tpu_gives_the_same_bits_in_any_order(batched: bool, seeds: int) -> None:
-    of = kernel(layouts=("bkm", "nk") if batched else ("mk", "kn"), tile=(8, 128, 128))
+    of = kernel(layouts=("bmk", "nk") if batched else ("mk", "kn"), tile=(8, 128, 128))
     shape = (9, 129, 257, 2) if batched else (17, 130, 257)
     outcomes = run(of, [*((shape, "tpu", seed) for seed in range(seeds)), (shape, "eager", 0), (shape, "hlo", 0)])
     first = outcomes[0].outputs[0].tobytes()

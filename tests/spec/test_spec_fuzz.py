@@ -19,7 +19,24 @@ SEEDS = [
 ]
 WORDS = ["x", "acc", "mk", "bmn", "f32", "f16", "sm_80", "tpu-v4", "no", "12:30", "*x", "&x", "<<", "{", "[", "!!str"]
 WORDS += ["", "\t", "\x00", "é", "<cuda>", "[key]", '"\\0"']
-VALUES = [None, True, 0, -1, 3.5, 10**30, "", "x", "acc", "bmk", [], {}, [1], {"a": 1}, {"kind": "raster"}, [[]]]
+VALUES: list[object] = [
+    None,
+    True,
+    0,
+    -1,
+    3.5,
+    10**30,
+    "",
+    "x",
+    "acc",
+    "bmk",
+    [],
+    {},
+    [1],
+    {"a": 1},
+    {"kind": "raster"},
+    [[]],
+]
 
 
 def check(raw: bytes) -> None:

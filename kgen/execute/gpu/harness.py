@@ -6,8 +6,10 @@ that crashes, hangs or takes too much memory gives a `Crash`, and the runs after
 
 from __future__ import annotations
 
+import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -237,6 +239,8 @@ def build_launcher(
 ) -> Path:
     """Build a .cu file, host code included, as a shared library on the stand-in CUDA runtime.
 
+    The PTX of the same compilation, with line information, is left beside it (``<stem>.ptx``).
+
     Args:
         source: the file. out_dir: where the library goes; created when missing. nvcc: the command, such as
         ``("nvcc",)``. arch_flags: such as ``("-gencode", "arch=compute_80,code=sm_80")``. extra: further flags
@@ -253,12 +257,20 @@ def build_launcher(
     engine = engine_path()
     sources = [str(source)]
     if device_properties:
-        sources.append(str(Path(__file__).parent / "ptx" / "native" / "properties.cu"))
-    command = [
-        *nvcc, *arch_flags, *extra, "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", "-Xlinker", "-z,defs",
-        "-o", str(output), *sources, f"-L{engine.parent}", f"-l:{engine.name}",
-    ]  # fmt: skip
-    _run(command)
+        sources.append(str(Path(__file__).parent / "ptx" / "native" / "properties.cpp"))
+    with tempfile.TemporaryDirectory(prefix="kgen-nvcc-") as kept:
+        command = [
+            *nvcc, *arch_flags, *extra, "-lineinfo", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none",
+            "-Xlinker", "-z,defs", "--keep", "--keep-dir", kept, "-o", str(output), *sources,
+            f"-L{engine.parent}", f"-l:{engine.name}",
+        ]  # fmt: skip
+        _run(command)
+        ptx = Path(kept, f"{source.stem}.ptx")
+        if not ptx.exists():
+            raise BuildError(
+                f"{source}: nvcc left no PTX; give one architecture, as -gencode arch=compute_XX,code=sm_XX"
+            )
+        shutil.copyfile(ptx, output.with_suffix(".ptx"))
     return output
 
 

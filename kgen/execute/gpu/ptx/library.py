@@ -19,6 +19,7 @@ _HERE = Path(__file__).parent
 _NATIVE = _HERE / "native"
 _COMMON = _HERE.parent / "native"
 ENGINE_NAME = "libkgen_ptx.so"
+_PARTS, _MANY = 2, 60  # more handlers than that are compiled in two processes
 
 # -ffp-contract=off: a sum of products is fused only where the semantics say so; -fwrapv: integers wrap
 _FLAGS = ("-std=gnu11", "-march=native", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno",
@@ -85,7 +86,7 @@ class _Handlers:
             self.scan()
             missing = [name for name in texts if name not in self.place]
         if missing:
-            self.compile({name: texts[name] for name in sorted(missing)})
+            self.compile_all({**self.common(), **{name: texts[name] for name in missing}})
         for name in texts:
             if name not in self.addresses:
                 self.addresses[name] = self.load(name)
@@ -96,6 +97,18 @@ class _Handlers:
             engine()
             self.libraries[path] = ctypes.CDLL(str(path))
         return int(ctypes.cast(getattr(self.libraries[path], name), ctypes.c_void_p).value or 0)
+
+    def common(self) -> dict[str, str]:
+        """The common handlers that no batch has yet: they join the first batch."""
+        from kgen.execute.gpu.ptx.core import handlers
+
+        return {name: text for name, text in handlers().items() if name not in self.place}
+
+    def compile_all(self, texts: Mapping[str, str]) -> None:
+        names = sorted(texts)
+        parts = [names[i::_PARTS] for i in range(_PARTS)] if len(names) > _MANY else [names]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            list(pool.map(lambda part: self.compile({name: texts[name] for name in part}), parts))
 
     def compile(self, texts: Mapping[str, str]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -131,8 +131,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Module:
-    """A parsed PTX file. ``files`` maps the numbers of ``.file`` to paths; entries are parsed on demand by
-    ``entry``."""
+    """A parsed PTX file. ``files`` maps the numbers of ``.file`` to paths."""
 
     target: str
     version: str

@@ -27,8 +27,9 @@ class CProgram(ctypes.Structure):
     """Program in native/engine.h."""
 
     _fields_ = [
-        ("name", ctypes.c_char_p), ("code", _ptr), ("constants", _ptr), ("specials", _ptr), ("params", _ptr), ("shared", _ptr),
-        ("ncode", _u32), ("nconstants", _u32), ("nspecials", _u32), ("nparams", _u32), ("nshared", _u32), ("nrows", _u32),
+        ("name", ctypes.c_char_p), ("code", _ptr), ("constants", _ptr), ("specials", _ptr), ("params", _ptr),
+        ("shared", _ptr), ("ncode", _u32), ("nconstants", _u32), ("nspecials", _u32), ("nparams", _u32),
+        ("nshared", _u32), ("nrows", _u32),
         ("param_size", _u32), ("local_size", _u32), ("static_size", _u32), ("dynamic_at", _u32), ("max_threads", _u32),
         ("required", _u32 * 3), ("target", _u32), ("target_exact", _u32), ("index", _u32),
     ]  # fmt: skip

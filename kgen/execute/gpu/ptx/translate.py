@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgen.execute.gpu.ptx import ops
 from kgen.execute.gpu.ptx.emit import Part, lane_handler, raw_handler
@@ -223,9 +223,9 @@ class _Translator:
         """Turn branch targets from instruction numbers into steps."""
         for i, step in enumerate(self.steps):
             if step.kind is Kind.BRANCH:
-                self.steps[i] = _replace(step, target=self.starts[step.target])
+                self.steps[i] = replace(step, target=self.starts[step.target])
             elif step.kind is Kind.BRANCH_TABLE:
-                self.steps[i] = _replace(step, table=tuple(self.starts[t] for t in step.table))
+                self.steps[i] = replace(step, table=tuple(self.starts[t] for t in step.table))
 
     # ---- rows ----
 
@@ -437,10 +437,3 @@ class _Translator:
         self.steps.append(
             Step(Kind.BARRIER, None, flags, tuple(rows), guard, negated, target, NO_ROW, (), index, rule.counter)
         )
-
-
-def _replace(step: Step, *, target: int | None = None, table: tuple[int, ...] | None = None) -> Step:
-    return Step(
-        step.kind, step.handler, step.imm, step.rows, step.guard, step.negated, step.target if target is None else target,
-        step.members, step.table if table is None else table, step.instruction, step.counter,
-    )  # fmt: skip

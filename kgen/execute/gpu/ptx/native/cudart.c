@@ -211,7 +211,7 @@ Error cudaFuncSetAttribute(const void *host, int id, int value)
 }
 Error cudaFuncSetCacheConfig(const void *host, int config) { CALLED(); (void)host, (void)config; return SUCCESS; }
 
-/* For properties.cu, which knows the structures of the installed CUDA headers. */
+/* For properties.cpp, which knows the structures of the installed CUDA headers. */
 int kg_function_info(const void *host, u32 *values)
 {
     Function *f = function_of(host);
