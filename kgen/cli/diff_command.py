@@ -34,7 +34,7 @@ def command(
     overrides = Path(templates) if templates else None
     texts = [render_source(one.plan, overrides) for one in (first, second)]
     found = []
-    for part in diff(*texts, source_path(first.plan), source_path(second.plan)):
+    for part in diff(texts[0], texts[1], source_path(first.plan), source_path(second.plan)):
         if layer is not None and not part.layer.startswith(str(layer)):
             continue
         found.append({"layer": part.layer, "added": part.added, "removed": part.removed, "lines": list(part.lines)})

@@ -7,7 +7,7 @@ import click
 from kgen.arch import TARGETS
 from kgen.cli.options import output
 from kgen.cli.project import Output, Project
-from kgen.spec.vocabulary import OPS
+from kgen.ops import OPS
 
 
 @click.command(name="list")
@@ -19,10 +19,7 @@ def command(what: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     if what == ("archs",):
         rows = [{"target": target, "arch": arch} for target, archs in TARGETS.items() for arch in archs]
     elif what == ("ops",):
-        rows = [
-            {"op": op, "dims": rules.dims, "batch": rules.batch, "product": ", ".join(rules.product_dtypes)}
-            for op, rules in OPS.items()
-        ]
+        rows = [{"op": op.name, "computes": op.summary, "dims": ", ".join(op.dims)} for op in OPS.values()]
     else:
         rows = [
             {"kernel": kernel.name, "target": kernel.target, "arch": kernel.arch, "spec": kernel.spec}

@@ -105,7 +105,8 @@ class Project:
                 if names or not self.wanted:
                     yield document, kernel
         if missing := [name for name in self.wanted if name not in found]:
-            self.out.fail(Diagnostic(LOCK, 0, 0, "no-kernel", f"no kernel, arch or target {name!r}") for name in missing)
+            words = "no kernel, arch or target"
+            self.out.fail(Diagnostic("--only", 0, 0, "no-kernel", f"{words} {name!r}") for name in missing)
 
     def plan(self, choose: bool = True, anew: bool = False) -> list[Planned]:
         """The plans of all selected kernels, under the lock.

@@ -10,9 +10,20 @@ from kgen.expr.helpers import closure
 from kgen.ops import gemm
 from kgen.plan import cabi
 from kgen.plan.base import Decision, Step, header_of
-from kgen.plan.cuda_algorithm import VECTOR, Algorithm, Choice, Space, choose, given_fields, place
+from kgen.plan.cuda_algorithm import (
+    VECTOR,
+    Algorithm,
+    Choice,
+    Space,
+    choose,
+    given_fields,
+    place,
+    slice_bytes,
+    stage_bytes,
+    staged_a,
+    staged_b,
+)
 from kgen.plan.cuda_algorithm import shared_bytes as shared_bytes_of
-from kgen.plan.cuda_algorithm import slice_bytes, stage_bytes, staged_a, staged_b
 from kgen.plan.cuda_maps import all_maps, copy_rounds, widest
 from kgen.plan.cuda_staging import Staged
 from kgen.plan.cuda_views import (

@@ -30,13 +30,15 @@ IMPORTS = (
     "from jax.experimental import pallas as pl",
     "from jax.experimental.pallas import tpu as pltpu",
 )
-TAKEN = frozenset(
-    "Callable Config Final acc accumulate array batch bool broadcast cast contraction dict dim dims dtype entry epilogue "
-    "fill float functools inside int interpret isinstance jax jnp k k_axis k_last k_step k_tail kernel lax len limit list "
-    "load load_below load_k m mma multiple n name pl pltpu prologue ref shape size sizes store str tile tuple "
-    "value zip".split()
-)
+TAKEN = frozenset({
+    "Callable", "Config", "Final", "acc", "accumulate", "array", "batch", "bool", "broadcast", "cast",
+    "contraction", "dict", "dim", "dims", "dtype", "entry", "epilogue", "fill", "float", "functools", "inside",
+    "int", "interpret", "isinstance", "jax", "jnp", "k", "k_axis", "k_last", "k_step", "k_tail", "kernel", "lax",
+    "len", "limit", "list", "load", "load_below", "load_k", "m", "mma", "multiple", "n", "name", "pl", "pltpu",
+    "prologue", "ref", "shape", "size", "sizes", "store", "str", "tile", "tuple", "value", "zip",
+})  # fmt: skip
 """Names that a generated file has a use for beside those of its operands."""
+_NO_F16 = "no TPU has arithmetic in f16, and libtpu loads no f16 vectors"
 _PRECISION = {"f32": "lax.Precision.HIGHEST", "bf16": "None"}
 _PRECISION_COMMENT = {"f32": "  # exact products of f32: several passes of the MXU", "bf16": ""}
 _INTERPRET = "bool | pltpu.InterpretParams"
@@ -59,19 +61,28 @@ def _signature_problems(kernel: Kernel) -> Iterator[Problem]:
     signature = kernel.signature
     for operand in (*signature.inputs, *signature.outputs):
         if operand.dtype not in DTYPES:
-            why = "libtpu loads no f16 vectors" if operand.dtype == "f16" else "the gemm on a TPU is in floating point"
+            why = _NO_F16 if operand.dtype == "f16" else "a gemm on a TPU is in floating point"
             words = f"{operand.name} is {operand.dtype}; {why}"
             yield Problem((*kernel.path, "arch"), "dtype", words, f"allowed: {', '.join(DTYPES)}")
-        if operand.name in TAKEN or keyword.iskeyword(operand.name):
-            words = f"{operand.name!r} has a meaning in the generated Python file"
-            yield Problem((*kernel.path, "arch"), "name", words, f"call it {operand.name}_ or otherwise")
     a, b = signature.operand("a").dtype, signature.operand("b").dtype
     if a != b:
         words = f"a is {a} and b is {b}; the MXU multiplies operands of one dtype"
         yield Problem((*kernel.path, "arch"), "operand-dtypes", words, f"make both {a} or both {b}")
     if "f32" in (a, b) and signature.f32_mma not in (None, "exact"):
-        words = f"f32_mma: {signature.f32_mma} is not offered on {kernel.arch}: Mosaic multiplies f32 exactly or as bf16"
-        yield Problem((*kernel.path, "arch"), "f32-mma", words, "allowed: exact")
+        words = f"f32_mma: {signature.f32_mma} is not to be had on {kernel.arch}: Mosaic offers exact products only"
+        yield Problem((*kernel.path, "f32_mma"), "f32-mma", words, "allowed: exact")
+    yield from _name_problems(kernel)
+
+
+def _name_problems(kernel: Kernel) -> Iterator[Problem]:
+    signature = kernel.signature
+    named = [("inputs", operand.name) for operand in signature.inputs]
+    named += [("outputs", operand.name) for operand in signature.outputs]
+    for place in [*named, ("kernel", kernel.name)]:
+        name = place[-1]
+        if name in TAKEN or keyword.iskeyword(name):
+            words = f"{name!r} has a meaning in the generated Python file"
+            yield Problem(place if place in named else kernel.path, "name", words, "rename it")
 
 
 # ---- the plan -------------------------------------------------------------------------------------------------------
@@ -87,11 +98,12 @@ def _space(kernel: Kernel) -> Space:
 
 def _plan(kernel: Kernel, choice: Choice, space: Space) -> PallasPlan:
     signature, tile = kernel.signature, choice.tile
-    steps = phases(slots_of(gemm.program(signature)))
     dims = grid_dims(signature)
     inputs = tuple(view(operand, signature) for operand in signature.inputs)
     outputs = tuple(view(operand, signature) for operand in signature.outputs)
     has_tail = signature.multiple_of.get("k", 1) % tile.k != 0
+    steps = phases(slots_of(gemm.program(signature)), has_tail)
+    multiples = tuple(Multiple(DIM_NAMES[dim], of) for dim, of in signature.multiple_of.items() if of > 1)
     has_scalars = any(not operand.layout for operand in signature.inputs)
     return PallasPlan(
         target="pallas",
@@ -99,7 +111,7 @@ def _plan(kernel: Kernel, choice: Choice, space: Space) -> PallasPlan:
         header=header_of(kernel, choice.resolved, REQUIRES),
         summary=f"{kernel.name}: {signature.op} on {kernel.arch}.",
         description=_description(signature),
-        imports=IMPORTS,
+        imports=IMPORTS if has_tail else tuple(line for line in IMPORTS if "Callable" not in line),
         operators=_operators(steps, has_tail),
         skeleton="skeleton/pipelined.jinja",
         kernel_signature=_kernel_signature(signature, has_tail),
@@ -117,7 +129,8 @@ def _plan(kernel: Kernel, choice: Choice, space: Space) -> PallasPlan:
         outputs=outputs,
         has_scalars=has_scalars,
         client_signature=_client_signature(kernel),
-        multiples=tuple(Multiple(DIM_NAMES[dim], of) for dim, of in signature.multiple_of.items() if of > 1),
+        has_multiples=bool(multiples),
+        multiples=multiples,
         is_empty=" or ".join(f'sizes["{dim}"] == 0' for dim in dims if dim != "k"),
         zero_k=tuple(_zero_k(signature.operand(name), "1" if has_tail else "Config.TILE_K") for name in "ab"),
         call=_call(signature),
@@ -173,7 +186,7 @@ def _constants(choice: Choice, space: Space, grid_rank: int) -> tuple[Constant, 
         Constant("B_K_AXIS", str(_k_axis(space.b))),
         Constant("PRECISION", _PRECISION[space.a.dtype], _PRECISION_COMMENT[space.a.dtype]),
         Constant("DIMENSION_SEMANTICS", f"({semantics})", "  # steps along k add to one accumulator"),
-        Constant("VMEM_LIMIT_BYTES", str(choice.vmem_limit_mib << 20), "  # two buffers of each block, accumulator, values"),
+        Constant("VMEM_LIMIT_BYTES", f"{choice.vmem_limit_mib} << 20", "  # two buffers of each block, acc, values"),
     )
 
 

@@ -1,4 +1,4 @@
-"""The Pallas TPU algorithm of a gemm: block sizes, their legality, VMEM, and the cost model of what a spec leaves out."""
+"""The Pallas TPU algorithm of a gemm: block sizes, legality, VMEM, and the cost model of what a spec leaves out."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ STEP_MICROSECONDS = 0.2
 HIGHEST_PASSES = 6
 """Passes of the MXU that an exact f32 product takes: libtpu issues six times the vmatmul of one bf16 pass."""
 CODE_LIMIT = 1 << 30
-"""Multiply-adds of one grid step, over all passes, that a chosen tile may have: Mosaic unrolls the step, and libtpu takes
-tens of seconds where there are more. A spec may ask for more."""
+"""Multiply-adds of one grid step, over all passes, that a chosen tile may have: Mosaic unrolls the step, and libtpu
+takes tens of seconds where there are more. A spec may ask for more."""
 SPILL_BYTES = 1 << 17
 """Room for spilled registers that small tiles need too."""
 _MIB = 1 << 20
@@ -163,7 +163,7 @@ def vmem_limit_mib(tile: Tile, space: Space) -> int:
 
 
 def microseconds(tile: Tile, space: Space) -> tuple[float, str]:
-    """Estimated time of the nominal product on one device, and what bounds it: the MXU or HBM; plus the cost of steps."""
+    """Estimated time of the nominal product on one device, grid steps included, and what bounds it: the MXU or HBM."""
     arch = space.arch
     mxu = space.passes * 2 * NOMINAL**3 / arch.bf16_tflops / 1e6
     hbm = _traffic(tile, space) / arch.hbm_gb_s / 1e3
@@ -222,8 +222,7 @@ def _choose(given: tuple[tuple[str, int], ...], space: Space, target: Path) -> C
     space = replace(space, vmem_limit_mib=fixed.get("vmem_limit_mib", 0))
     domains = [(fixed[field],) if field in fixed else _CANDIDATES for field in _FIELDS]
     candidates = [Tile(*sizes) for sizes in product(*domains)]
-    if len(fixed.keys() & set(_FIELDS)) < len(_FIELDS):
-        candidates = [tile for tile in candidates if space.passes * tile.m * tile.n * tile.k <= CODE_LIMIT] or candidates
+    candidates = [tile for tile in candidates if space.passes * tile.m * tile.n * tile.k <= CODE_LIMIT] or candidates
     legal = [tile for tile in candidates if not violations(tile, space, target)]
     if not legal:
         nearest = min(candidates, key=lambda tile: (len(violations(tile, space, target)), tile))

@@ -15,8 +15,9 @@ DIM_NAMES = {"b": "batch", "m": "m", "n": "n", "k": "k"}
 def block_of(operand: Operand) -> Block:
     """The block of a tensor in VMEM: two dims, the last one over lanes. A vector is a row or a column."""
     dims = operand.layout.replace("b", "")
-    rows, columns = {"m": "m1", "n": "1n"}.get(dims, dims)
-    return Block(rows, columns, operand.dtype)
+    if len(dims) == 1:
+        dims = {"m": "m1", "n": "1n"}[dims]
+    return Block(dims[0], dims[1], operand.dtype)
 
 
 def view(operand: Operand, signature: Signature) -> OperandView:

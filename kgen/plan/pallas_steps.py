@@ -39,24 +39,21 @@ class Phases:
         return frozenset(_OPERATOR.get(macro, macro) for macro in macros)
 
 
-def phases(slots: Slots) -> Phases:
-    """The steps of a program; the grid performs its loops."""
+def phases(slots: Slots, has_tail: bool) -> Phases:
+    """The steps of a program; the grid performs its loops. With `has_tail`, loads along k may have to mask."""
     maps = [statement for statement in slots.epilogue if isinstance(statement, Map)]
     helpers = dict.fromkeys(name for statement in maps for name in to_jax(statement.value, _names(statement)).helpers)
-    steady = (*slots.loads, *slots.products)
-    return Phases(_steps(slots.prologue), _steps(steady), _steps(slots.epilogue), tuple(helpers))
+    parts: tuple[Sequence[Statement], ...] = (slots.prologue, (*slots.loads, *slots.products), slots.epilogue)
+    prologue, steady, epilogue = (tuple(_step(statement, has_tail) for statement in part) for part in parts)
+    return Phases(prologue, steady, epilogue, tuple(helpers))
 
 
-def _steps(statements: Sequence[Statement]) -> tuple[Step, ...]:
-    return tuple(_step(statement) for statement in statements)
-
-
-def _step(statement: Statement) -> Step:
+def _step(statement: Statement, has_tail: bool) -> Step:
     text = statement_text(statement)
     match statement:
         case Fill(dst, value):
             return FillStep("fill", dst.name, text, "steps.fill", repr(float(value)))
-        case Load(dst, src) if "k" in dst.axes:
+        case Load(dst, src) if has_tail and "k" in dst.axes:
             return LoadStep("load", dst.name, text, "steps.load_k", f"{src.name}_ref", f"{src.name.upper()}_K_AXIS")
         case Load(dst, src):
             return LoadStep("load", dst.name, text, "steps.load", f"{src.name}_ref")

@@ -137,6 +137,7 @@ class PallasPlan:
     outputs: tuple[OperandView, ...]
     has_scalars: bool
     client_signature: str
+    has_multiples: bool
     multiples: tuple[Multiple, ...]
     is_empty: str
     zero_k: tuple[NamedText, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -87,8 +87,9 @@ class Interface:
 
 
 def _interface_header(header: Header, abi: Abi) -> Header:
-    return Header(abi.kernel, header.spec, header.signature_digest, header.signature_digest, "any", "any", "C99",
-                  header.licence)  # fmt: skip
+    """The header comment of an interface: it belongs to a signature, not to an arch or schedule."""
+    digest = header.signature_digest
+    return replace(header, kernel=abi.kernel, kernel_digest=digest, arch="any", schedule="any", requires="C99")
 
 
 def _with_header(target: str, header: Header, body: str, overrides: Path | None) -> str:

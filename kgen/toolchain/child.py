@@ -43,7 +43,7 @@ class Limits:
     memory_bytes: int = 6 << 30
 
 
-class Retire(Exception):  # noqa: N818 (not an error: a result that ends its process)
+class Retire(Exception):
     """Raised by a function to give its result from a process that must not be used again."""
 
     def __init__(self, result: object) -> None:

@@ -6,11 +6,8 @@ accesses out of bounds and DMA races. The work is done in child processes and ca
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgen.arch import TPU_ARCHS
+from kgen.toolchain import cache
 from kgen.toolchain.child import ChildError, Limits, run
 from kgen.toolchain.jax_env import AOT_ENVIRONMENT, MissingTool, compiler_versions, load_module
 
@@ -32,6 +30,7 @@ LINT_OPTIONS: Mapping[str, str] = {
 }
 LINT_TARGETS = ("dma_race", "bounds_check", "smem_poison_use", "scoped_alloc_boundary", "vmem_poison_use")
 LIMITS = Limits(seconds=180.0, memory_bytes=8 << 30)
+_KIND, _FILE = "jax_aot", "result.json"
 _FORMAT = 1
 """Changes when a cached result no longer means the same."""
 _JAX_DTYPES = {"f32": "float32", "bf16": "bfloat16"}
@@ -91,8 +90,8 @@ def compile_all(
     tools = compiler_versions()
     if isinstance(tools, MissingTool):
         return tools
-    places = [_cache_file(request, tools) for request in requests]
-    known = [_read(place) if cached else None for place in places]
+    keys = [_key(request, tools) for request in requests]
+    known = [_read(key) if cached else None for key in keys]
     todo = [index for index, result in enumerate(known) if result is None]
     results: list[AotResult | ChildError | None] = list(known)
     made = run(f"{__name__}:compile_one", (requests[index] for index in todo), AOT_ENVIRONMENT, limits)
@@ -100,37 +99,31 @@ def compile_all(
         assert isinstance(result, AotResult | ChildError)
         results[index] = result
         if isinstance(result, AotResult):
-            _write(places[index], result)
+            _write(keys[index], result)
     return tuple(result for result in results if result is not None)
 
 
 # ---- cache ----------------------------------------------------------------------------------------------------------
 
 
-def cache_root() -> Path:
-    """`$KGEN_CACHE`, else `~/.cache/kgen`."""
-    return Path(os.environ.get("KGEN_CACHE") or Path.home() / ".cache" / "kgen")
+def _key(request: AotRequest, tools: Mapping[str, str]) -> str:
+    parts = [_FORMAT, asdict(request), dict(tools), dict(LINT_OPTIONS), LINT_TARGETS]
+    return cache.key_of(json.dumps(parts, sort_keys=True))
 
 
-def _cache_file(request: AotRequest, tools: Mapping[str, str]) -> Path:
-    key = json.dumps([_FORMAT, asdict(request), dict(tools), dict(LINT_OPTIONS), LINT_TARGETS], sort_keys=True)
-    digest = hashlib.sha256(key.encode()).hexdigest()
-    return cache_root() / "jax_aot" / digest[:2] / f"{digest}.json"
-
-
-def _read(place: Path) -> AotResult | None:
+def _read(key: str) -> AotResult | None:
     try:
-        fields = json.loads(place.read_text("utf-8"))
-        return AotResult(**{**fields, "lint": tuple(fields["lint"]), "lint_targets": tuple(fields["lint_targets"])})
-    except (OSError, ValueError, TypeError, KeyError):
-        return None  # absent, or damaged: compiled again and replaced
+        fields = json.loads((cache.root() / _KIND / key / _FILE).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    return AotResult(**{**fields, "lint": tuple(fields["lint"]), "lint_targets": tuple(fields["lint_targets"])})
 
 
-def _write(place: Path, result: AotResult) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=place.parent, delete=False) as file:
-        file.write(json.dumps(asdict(result), sort_keys=True))
-    os.replace(file.name, place)
+def _write(key: str, result: AotResult) -> None:
+    def fill(place: Path) -> None:
+        (place / _FILE).write_text(json.dumps(asdict(result), sort_keys=True), "utf-8")
+
+    cache.folder(_KIND, key, fill)
 
 
 # ---- in the child ---------------------------------------------------------------------------------------------------
@@ -153,7 +146,6 @@ def compile_one(request: AotRequest) -> AotResult:
 def _attempt(request: AotRequest, options: dict[str, str]) -> tuple[Any, str]:
     import jax
 
-    jax.clear_caches()  # jax would reuse a trace made under other options
     function, shapes = _call(request)
     try:
         lowered = jax.jit(function).trace(*shapes).lower(lowering_platforms=("tpu",))
@@ -173,7 +165,7 @@ def _call(request: AotRequest) -> tuple[Callable[..., object], list[jax.ShapeDty
     shapes = []
     for argument in request.arguments:
         dtype = jnp.dtype(_JAX_DTYPES[argument.dtype])
-        shapes.append(jax.ShapeDtypeStruct(argument.shape, dtype, sharding=sharding))
+        shapes.append(jax.ShapeDtypeStruct(argument.shape, dtype, sharding=sharding))  # type: ignore[no-untyped-call]
     arrays = [shape for shape in shapes if shape.shape]
 
     def function(*given: jax.Array) -> object:

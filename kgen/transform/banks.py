@@ -35,16 +35,16 @@ class WarpAccess:
 
 
 def wavefronts(addresses: Sequence[int], size: int) -> int:
-    """Wavefronts that serve lanes reading or writing `size` bytes each at byte `addresses`, lane order."""
+    """Wavefronts that serve lanes reading or writing `size` bytes each at byte `addresses` (multiples of `size`)."""
     lanes = BANKS * WORD // size
-    return sum(_phase(addresses[i : i + lanes], size) for i in range(0, len(addresses), lanes))
+    return sum(_phase(addresses[i : i + lanes], size, lanes) for i in range(0, len(addresses), lanes))
 
 
-def _phase(addresses: Sequence[int], size: int) -> int:
-    words = {(address + part) // WORD for address in addresses for part in range(0, size, WORD)}
-    load = [0] * BANKS
-    for word in words:
-        load[word % BANKS] += 1
+def _phase(addresses: Sequence[int], size: int, lanes: int) -> int:
+    """Aligned accesses of one size fall on groups of banks: as many groups as the phase has lanes."""
+    load = [0] * lanes
+    for unit in {address // size for address in addresses}:
+        load[unit % lanes] += 1
     return max(load)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kgen.expr import DTYPES
 from kgen.plan import CudaPlan
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 OK, BAD_ARGUMENT, BAD_DEVICE = 0, 1, 2
 """kgen_status of the generated header."""
-ORDERS = (("eager", 0), ("late", 1), ("eager", 2))
+ORDERS: tuple[tuple[Literal["eager", "late"], int], ...] = (("eager", 0), ("late", 1), ("eager", 2))
 """Mode and seed of the runs of every shape; the first one is the `execute` rung."""
 OTHER_DEVICE = "sm_75"
 """A device that sm_80 code does not run on."""
@@ -43,7 +42,9 @@ class Files:
     header: str
 
 
-def ladder(kernel: Kernel, plan: CudaPlan, files: Files, seed: str, only: Sequence[Case] | None = None) -> Iterator[Rung]:
+def ladder(
+    kernel: Kernel, plan: CudaPlan, files: Files, seed: str, only: Sequence[Case] | None = None
+) -> Iterator[Rung]:
     """The rungs of one kernel; those after a failed compilation are not run."""
     tool = nvcc.find()
     if isinstance(tool, nvcc.ToolMissing):
@@ -159,7 +160,8 @@ def _shot(kernel: Kernel, case: Case, align: dict[str, int], seed: str, far: int
 def _far_shot(kernel: Kernel, align: dict[str, int], seed: str) -> Shot:
     """Rows 2^30 elements apart: the last ones lie beyond 2^31 elements, where 32-bit offsets would wrap."""
     multiples = kernel.signature.multiple_of
-    sizes = {dim: -(-size // multiples.get(dim, 1)) * multiples.get(dim, 1) for dim, size in (("m", 3), ("n", 5), ("k", 6))}
+    least = {"m": 3, "n": 5, "k": 6}
+    sizes = {dim: -(-size // multiples.get(dim, 1)) * multiples.get(dim, 1) for dim, size in least.items()}
     if kernel.signature.batched:
         sizes["b"] = 2
     return _shot(kernel, Case(tuple(sizes.items()), "beyond 2^31 elements"), align, seed, FAR)
@@ -284,11 +286,3 @@ def _judge_refusal(words: str, result: Outcome | Crash, status: int, clause: str
     yield from (f"{words}: {problem}" for problem in _problems(result, status))
     if not isinstance(result, Crash) and clause not in (result.clauses[0] or ""):
         yield f"{words}: refused for {result.clauses[0]!r}, expected a clause with {clause!r}"
-
-
-@lru_cache(maxsize=1)
-def executor_version() -> str:
-    """The engine's content digest, for records."""
-    from kgen.execute.gpu.ptx.library import engine_path
-
-    return engine_path().parent.name[:16]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgen.expr import DTYPES
-from kgen.plan.cabi import DIM_FIELDS, strides_of
+from kgen.plan.cabi import strides_of
 from kgen.spec.kernel import Operand, Output, Signature
 from kgen.verify.arrays import numpy_dtype
 
@@ -88,7 +88,8 @@ class Arguments:
 
     def fields(self, scalars: Mapping[str, float], struct_size: int | None = None) -> Iterator[Field]:
         """The members of the argument struct."""
-        from kgen.execute.gpu.harness import Field, struct_size as size_of
+        from kgen.execute.gpu.harness import Field
+        from kgen.execute.gpu.harness import struct_size as size_of
 
         members = list(self._members(scalars))
         size = size_of([Field("u32", 0), *members])
@@ -137,9 +138,7 @@ class Arguments:
         return values, bool((memory == between).all())
 
 
-def arguments(
-    signature: Signature, sizes: Mapping[str, int], align: Mapping[str, int], far: int = 0
-) -> Arguments:
+def arguments(signature: Signature, sizes: Mapping[str, int], align: Mapping[str, int], far: int = 0) -> Arguments:
     """The arguments for one shape."""
     tensors = [o for o in (*signature.inputs, *signature.outputs) if o.layout]
     layouts = {o.name: layout_of(o, sizes, align[o.name], far) for o in tensors}

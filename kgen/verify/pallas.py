@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgen.plan import PallasPlan
@@ -13,7 +15,7 @@ from kgen.verify.compare import compare, first_difference
 from kgen.verify.inputs import make_inputs
 from kgen.verify.record import Rung
 from kgen.verify.shapes import Case, cases
-from kgen.verify.tolerance import expected
+from kgen.verify.tolerance import Expected, expected
 
 if TYPE_CHECKING:
     from kgen.execute.pallas.run import Outcome, Run
@@ -22,12 +24,28 @@ if TYPE_CHECKING:
 
 SIMULATED = (("tpu", 0), ("tpu", 1), ("tpu", 2), ("eager", 0))
 """Mode and seed of the runs on a simulated TPU."""
+MOST_SHAPES = 4
 MOST_STEPS = 12
 """A shape is run on the simulated TPU where its grid has no more steps than this: about 0.1 s each."""
-Inputs = Mapping[str, "Array"]
 
 
-def ladder(kernel: Kernel, plan: PallasPlan, text: str, seed: str, only: Sequence[Case] | None = None) -> Iterator[Rung]:
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """One shape with its inputs and what they have to give."""
+
+    kernel: Kernel
+    case: Case
+    inputs: Mapping[str, Array]
+
+    @cached_property
+    def expected(self) -> Mapping[str, Expected]:
+        """Every output by name."""
+        return expected(self.kernel.signature, _sizes(self.case), self.inputs, "pallas-interpret")
+
+
+def ladder(
+    kernel: Kernel, plan: PallasPlan, text: str, seed: str, only: Sequence[Case] | None = None
+) -> Iterator[Rung]:
     """The rungs of one kernel."""
     shapes = tuple(only or cases(kernel.signature, plan.tile_sizes, kernel.verify))
     yield _compile_rung(kernel, plan, text)
@@ -35,10 +53,9 @@ def ladder(kernel: Kernel, plan: PallasPlan, text: str, seed: str, only: Sequenc
     if isinstance(tools, MissingTool):
         yield from (Rung.skipped(name, tools.message) for name in ("execute", "hazards"))
     else:
-        inputs = {case: make_inputs(kernel.signature, _sizes(case), seed) for case in shapes}
-        values = _run(kernel, text, [(case, "hlo", 0) for case in shapes], inputs)
-        yield _execute_rung(kernel, shapes, inputs, values, tools)
-        yield _hazards_rung(kernel, plan, text, shapes, inputs, tools)
+        shots = [Shot(kernel, case, make_inputs(kernel.signature, _sizes(case), seed)) for case in shapes]
+        yield _execute_rung(shots, text, tools)
+        yield _hazards_rung(plan, shots, text, tools)
     yield Rung.skipped("device", "no device asked for")
 
 
@@ -98,46 +115,44 @@ def _vmem_words(results: Sequence[AotResult | ChildError]) -> str:
 # ---- execute --------------------------------------------------------------------------------------------------------
 
 
-def _run(
-    kernel: Kernel, text: str, wanted: Sequence[tuple[Case, str, int]], inputs: Mapping[Case, Inputs]
-) -> list[Outcome]:
+def _run(text: str, wanted: Sequence[tuple[Shot, str, int]]) -> list[Outcome]:
     from kgen.execute.pallas.run import execute
 
-    runs = [_one(kernel, text, inputs[case], mode, seed) for case, mode, seed in wanted]
-    outcomes = execute(runs)
+    outcomes = execute([_one(text, shot, mode, seed) for shot, mode, seed in wanted])
     assert not isinstance(outcomes, MissingTool)
     return list(outcomes)
 
 
-def _one(kernel: Kernel, text: str, inputs: Inputs, mode: str, seed: int) -> Run:
+def _one(text: str, shot: Shot, mode: str, seed: int) -> Run:
     from kgen.execute.pallas.run import Run
 
-    arrays = tuple(inputs[operand.name] for operand in kernel.signature.inputs)
-    return Run(text, kernel.name, arrays, mode, seed)
+    arrays = tuple(shot.inputs[operand.name] for operand in shot.kernel.signature.inputs)
+    return Run(text, shot.kernel.name, arrays, mode, seed)
 
 
-def _execute_rung(
-    kernel: Kernel, shapes: Sequence[Case], inputs: Mapping[Case, Inputs], outcomes: Sequence[Outcome],
-    tools: Mapping[str, str],
-) -> Rung:  # fmt: skip
+def _execute_rung(shots: Sequence[Shot], text: str, tools: Mapping[str, str]) -> Rung:
     failures: list[str] = []
-    for case, outcome in zip(shapes, outcomes, strict=True):
-        problems = _refusal(case, outcome) if case.refused else _values(kernel, case, inputs[case], outcome)
-        failures += [f"{case}: {problem}" for problem in problems]
-    refused = sum(bool(case.refused) for case in shapes)
-    detail = f"{len(shapes) - refused} shapes, {refused} refusals"
-    return Rung.judged("execute", detail, failures, tools, [str(case) for case in shapes])
+    outcomes = _run(text, [(shot, "hlo", 0) for shot in shots])
+    for shot, outcome in zip(shots, outcomes, strict=True):
+        problems = _refusal(shot.case, outcome) if shot.case.refused else _values(shot, outcome)
+        failures += [f"{shot.case}: {problem}" for problem in problems]
+    refused = sum(bool(shot.case.refused) for shot in shots)
+    detail = f"{len(shots) - refused} shapes, {refused} refusals"
+    return Rung.judged("execute", detail, failures, tools, [str(shot.case) for shot in shots])
 
 
-def _values(kernel: Kernel, case: Case, inputs: Inputs, outcome: Outcome) -> Iterator[str]:
-    yield from (f"{finding.kind}: {finding.message}" for finding in outcome.findings)
+def _values(shot: Shot, outcome: Outcome) -> Iterator[str]:
+    yield from _found(outcome)
     if outcome.findings:
         return
-    wanted = expected(kernel.signature, _sizes(case), inputs, "pallas-interpret")
-    for output, values in zip(kernel.signature.outputs, outcome.outputs, strict=True):
-        comparison = compare(output.name, values, wanted[output.name])
+    for output, values in zip(shot.kernel.signature.outputs, outcome.outputs, strict=True):
+        comparison = compare(output.name, values, shot.expected[output.name])
         if not comparison.ok:
             yield str(comparison)
+
+
+def _found(outcome: Outcome) -> Iterator[str]:
+    yield from (f"{finding.kind}: {finding.message}" for finding in outcome.findings)
 
 
 def _refusal(case: Case, outcome: Outcome) -> Iterator[str]:
@@ -146,28 +161,27 @@ def _refusal(case: Case, outcome: Outcome) -> Iterator[str]:
         yield f"not refused, although {case.why}: {messages}"
 
 
-def _hazards_rung(
-    kernel: Kernel, plan: PallasPlan, text: str, shapes: Sequence[Case], inputs: Mapping[Case, Inputs],
-    tools: Mapping[str, str],
-) -> Rung:  # fmt: skip
+# ---- hazards --------------------------------------------------------------------------------------------------------
+
+
+def _hazards_rung(plan: PallasPlan, shots: Sequence[Shot], text: str, tools: Mapping[str, str]) -> Rung:
     """Two simulated cores in three orders, and copies at once: no race, and the same bits whatever the order."""
-    chosen = _simulated(kernel, plan, shapes)
-    wanted = [(case, mode, seed) for case in chosen for mode, seed in SIMULATED]
-    outcomes = iter(_run(kernel, text, wanted, inputs))
+    chosen = _simulated(plan, shots)
+    outcomes = iter(_run(text, [(shot, mode, seed) for shot in chosen for mode, seed in SIMULATED]))
     failures: list[str] = []
-    for case in chosen:
+    for shot in chosen:
         results = [next(outcomes) for _ in SIMULATED]
-        failures += [f"{case} {words}" for words in _agreement(kernel, case, inputs[case], results)]
+        failures += [f"{shot.case} {words}" for words in _agreement(shot, results)]
     modes = ", ".join(f"{mode} {seed}" for mode, seed in SIMULATED)
-    names = [str(case) for case in chosen]
+    names = [str(shot.case) for shot in chosen]
     return Rung.judged("hazards", f"{len(chosen)} shapes without races under {modes}", failures, tools, names)
 
 
-def _simulated(kernel: Kernel, plan: PallasPlan, shapes: Sequence[Case]) -> list[Case]:
+def _simulated(plan: PallasPlan, shots: Sequence[Shot]) -> list[Shot]:
     """Shapes with a small grid, those with the most steps first; never none."""
-    steps = {case: _steps(plan, dict(case.sizes)) for case in shapes if not case.refused}
-    small = sorted((case for case in steps if 0 < steps[case] <= MOST_STEPS), key=lambda case: -steps[case])
-    return small[:4] or [min(steps, key=lambda case: (steps[case] == 0, steps[case]))]
+    steps = {shot: _steps(plan, dict(shot.case.sizes)) for shot in shots if not shot.case.refused}
+    small = sorted((shot for shot in steps if 0 < steps[shot] <= MOST_STEPS), key=lambda shot: -steps[shot])
+    return small[:MOST_SHAPES] or [min(steps, key=lambda shot: (steps[shot] == 0, steps[shot]))]
 
 
 def _steps(plan: PallasPlan, sizes: Mapping[str, int]) -> int:
@@ -177,17 +191,14 @@ def _steps(plan: PallasPlan, sizes: Mapping[str, int]) -> int:
     return steps
 
 
-def _agreement(kernel: Kernel, case: Case, inputs: Inputs, results: Sequence[Outcome]) -> Iterator[str]:
+def _agreement(shot: Shot, results: Sequence[Outcome]) -> Iterator[str]:
     for (mode, seed), outcome in zip(SIMULATED, results, strict=True):
-        problems = _values(kernel, case, inputs, outcome) if seed == 0 else _found(outcome)
-        yield from (f"({mode}, seed {seed}): {problem}" for problem in problems)
+        where = f"({mode}, seed {seed})"
+        problems = _values(shot, outcome) if outcome is results[0] else _found(outcome)
+        yield from (f"{where}: {problem}" for problem in problems)
         if outcome.findings or results[0].findings:
             continue
-        for output, values, one in zip(kernel.signature.outputs, outcome.outputs, results[0].outputs, strict=True):
+        for output, values, one in zip(shot.kernel.signature.outputs, outcome.outputs, results[0].outputs, strict=True):
             difference = first_difference(one, values)
             if difference is not None:
-                yield f"({mode}, seed {seed}): {output.name}{list(difference)} differs from the first order's"
-
-
-def _found(outcome: Outcome) -> Iterator[str]:
-    yield from (f"{finding.kind}: {finding.message}" for finding in outcome.findings)
+                yield f"{where}: {output.name}{list(difference)} differs from the first order's"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from kgen.execute.gpu.harness import Main, Outcome, Run, build_launcher, execute
 from kgen.execute.gpu.ptx.library import engine_key
 from kgen.toolchain import cache

@@ -187,6 +187,35 @@ def test_vector_edges_shrink_to_one_comparison() -> None:
     assert to_c(both(less(chunk * 8 + 7, sym("n", wide=True)))) == "chunk * 8 + 8 <= n"
 
 
+FINE = [sym("y", 0, 3), sym("y", 0, 4), sym("y", 0, 5), sym("y", -2, 3), sym("y", -5, 0)]
+"""Ranges that fit in a step of 4, fill it, run over it by one, and lie on either side of zero."""
+
+
+@pytest.mark.parametrize("fine", FINE, ids=lambda y: f"{y.lo}..{y.hi}")
+@pytest.mark.parametrize("step", [2, 3, 4, 6, 12])
+def test_coarse_and_fine_parts(step: int, fine: Sym) -> None:
+    """Quotients, remainders and comparisons of step * x + y + offset: the form every index of a tile has."""
+    x, whole = sym("x", -2, 3), sym("w", -8, 9, multiple_of=4)
+    assert fine.lo is not None and fine.hi is not None
+    points = list(itertools.product(range(-2, 3), range(fine.lo, fine.hi + 1), range(-8, 9, 4)))
+    for offset, divisor in itertools.product(range(-5, 6), (2, 3, 4, 8, 12)):
+        value = x * step + whole + fine + offset
+        quotient, remainder, below = value // divisor, value % divisor, less(value, divisor - 4)
+        for x_value, y_value, w_value in points:
+            env = {"x": x_value, "y": y_value, "w": w_value}
+            plain = x_value * step + w_value + y_value + offset
+            assert (evaluate(quotient, env), evaluate(remainder, env)) == divmod(plain, divisor)
+            assert holds(below, env) == (plain < divisor - 4)
+
+
+def test_products_of_quotients_keep_their_parentheses() -> None:
+    x, y = sym("x", 0, 50), sym("y", 0, 50)
+    for expression in ((x // 3) * (y // 4), (x % 3) * (y % 4), x * (y // 4) * 3, (x + 1) * (y - 60)):
+        text = to_c(expression).replace(" / ", " // ")
+        for a, b in itertools.product(range(0, 50, 7), range(0, 50, 3)):
+            assert _run(text, {"x": a, "y": b}) == evaluate(expression, {"x": a, "y": b})
+
+
 def test_ranges_decide_comparisons() -> None:
     assert less(X, 9) is TRUE
     assert less(8, X) is FALSE

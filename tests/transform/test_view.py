@@ -193,6 +193,13 @@ def test_vector_width_follows_alignment_strides_and_sizes() -> None:
     assert View.tensor({"m": 8, "k": 8}, (8, 1)).widest("m", element_bytes=2, align=16) == 1
 
 
+@pytest.mark.parametrize(("size", "width"), [(16, 8), (12, 4), (14, 2), (13, 1), (24, 8)])
+def test_a_tile_over_the_edge_takes_vectors_that_the_edge_leaves_whole(size: int, width: int) -> None:
+    tile = View.tensor({"k": size}).tile("k", sym("tile", 0, 4) * 8, 8)
+    assert tile.widest("k", element_bytes=2, align=16) == width
+    assert tile.widest("k", element_bytes=2, align=16, cut=True) == 8
+
+
 def test_a_staged_copy_reads_as_it_should() -> None:
     """A 128 x 32 tile of bf16 a[m, k], copied by 256 threads in chunks of 16 bytes."""
     thread, i = sym("thread", 0, 256), sym("i", 0, 2)

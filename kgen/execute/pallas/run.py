@@ -22,7 +22,6 @@ from kgen.toolchain.child import ChildError, Limits, Retire, run
 from kgen.toolchain.jax_env import INTERPRET_ENVIRONMENT, MissingTool, interpreter_versions, load_module
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -103,7 +102,7 @@ def _call(item: Run) -> tuple[Array, ...]:
     import numpy as np
     from jax.experimental.pallas import tpu as pltpu
 
-    pltpu.reset_tpu_interpret_mode_state()
+    pltpu.reset_tpu_interpret_mode_state()  # type: ignore[no-untyped-call]
     entry = getattr(load_module(item.text), item.entry)
     result = entry(*item.inputs, interpret=_interpret(item))
     return tuple(np.asarray(array) for array in (result if isinstance(result, tuple) else (result,)))

@@ -30,13 +30,17 @@ def _sources() -> list[Path]:
     return sorted([*_NATIVE.glob("*.[ch]"), *_COMMON.glob("*.[ch]")])
 
 
+def _key(suffixes: tuple[str, ...]) -> str:
+    """Digest of the native sources with these suffixes, the compiler, its flags and the processor."""
+    flags = [flag for flag in _FLAGS if not flag.startswith("-I")]
+    sources = [p for p in _sources() if p.suffix in suffixes]
+    return cache.key_of(*cc.compiler().identity, *flags, *(p.name for p in sources), *(p.read_bytes() for p in sources))
+
+
 @functools.lru_cache(maxsize=1)
 def engine_key() -> str:
-    """Digest of the engine's sources, the compiler and the processor."""
-    flags = [flag for flag in _FLAGS if not flag.startswith("-I")]
-    return cache.key_of(
-        *cc.compiler().identity, *flags, *(p.name for p in _sources()), *(p.read_bytes() for p in _sources())
-    )
+    """Key of the engine library in the cache."""
+    return _key((".c", ".h"))
 
 
 def engine_path() -> Path:
@@ -69,7 +73,7 @@ class _Handlers:
     """Addresses of handlers, from the batches on disk."""
 
     def __init__(self) -> None:
-        self.folder = cache.root() / "ptx-handlers" / engine_key()
+        self.folder = cache.root() / "ptx-handlers" / _key((".h",))  # the headers are all they include
         self.place: dict[str, Path] = {}
         self.libraries: dict[Path, ctypes.CDLL] = {}
         self.addresses: dict[str, int] = {}

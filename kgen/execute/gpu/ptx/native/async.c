@@ -26,6 +26,10 @@ void kg_cp_async(Warp *w, const Insn *I, u32 lane, u64 destination, u64 source, 
     }
     if (w->block->launch->mode == MODE_LATE)
         to = queue(w, I, lane, (u32)destination, bytes);
+    if (source_bytes == bytes && bytes == 16) { /* the usual size, as one move */
+        memcpy(to, kg_at_global(w, I, lane, source, 16, 16, 0), 16);
+        return;
+    }
     if (source_bytes == bytes) {
         memcpy(to, kg_at_global(w, I, lane, source, bytes, bytes, 0), bytes);
         return;
