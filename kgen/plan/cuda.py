@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kgen.arch import CUDA_ARCHS, CudaArch, MmaInstruction
-from kgen.expr import DTYPES, Printed, to_c, widened
-from kgen.expr.helpers import closure
-from kgen.ops import gemm
+from kgen.expr import DTYPES
 from kgen.plan import cabi
 from kgen.plan.base import Decision, Step, header_of
 from kgen.plan.cuda_algorithm import (
@@ -24,32 +22,29 @@ from kgen.plan.cuda_algorithm import (
     staged_b,
 )
 from kgen.plan.cuda_algorithm import shared_bytes as shared_bytes_of
-from kgen.plan.cuda_maps import all_maps, copy_rounds, widest
+from kgen.plan.cuda_maps import Promised, all_maps, copy_rounds, widest
 from kgen.plan.cuda_staging import Staged
+from kgen.plan.cuda_steps import C_TYPES, body_of
 from kgen.plan.cuda_views import (
     Constant,
     Conversion,
     CopyStep,
     CudaPlan,
     Device,
-    FillStep,
     GridField,
     Instruction,
     Operand,
-    VectorStep,
 )
-from kgen.plan.slots import Slots, slots_of
 from kgen.spec.kernel import Kernel, Signature
 from kgen.spec.kernel import Operand as Tensor
 from kgen.spec.problem import Problem
-from kgen.tile import Broadcast, Cast, Fill, Level, Load, Map, Statement, Store, Tile, statement_text
+from kgen.tile import Load, statement_text
 
 ALIGN = 16
 """Alignment in bytes promised where a spec says nothing: whole 16-byte vectors."""
 GRID_BLOCKS = 2**31 - 1
 """Largest grid along x (CUDA C++ Programming Guide, technical specifications)."""
 
-C_TYPES: Mapping[str, str] = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 _WIDEN = {"bf16": "__bfloat162float(x)", "f16": "__half2float(x)", "f32": "x"}
 _NARROW = {"bf16": "__float2bfloat16_rn(x)", "f16": "__float2half_rn(x)", "f32": "x"}
 _INCLUDES = {"bf16": "cuda_bf16.h", "f16": "cuda_fp16.h"}
@@ -76,13 +71,11 @@ def _instruction(arch: CudaArch, dtype: str) -> MmaInstruction:
 def _plan(kernel: Kernel, choice: Choice, space: Space) -> CudaPlan:
     signature, algorithm = kernel.signature, choice.algorithm
     align = _align(kernel)
-    chunks = {name: widest(signature.operand(name), signature, align[name]) for name in ("a", "b")}
+    tensors = {name: Promised.of(signature.operand(name), signature, promised) for name, promised in align.items()}
+    chunks = {name: widest(tensor) for name, tensor in tensors.items()}
     tiles = (staged_a(algorithm, space), staged_b(algorithm, space))
-    slots = slots_of(gemm.program(signature))
-    values = {s.dst.name: _printed(s, signature) for s in slots.epilogue if isinstance(s, Map)}
-    helpers = closure("c", (helper for printed in values.values() for helper in printed.helpers))
+    body = body_of(signature, tuple(chunks.items()))
     operands = tuple(_operand(tile, chunks[tile.name], signature) for tile in tiles)
-    epilogue = _epilogue(slots, signature, align, {name: printed.text for name, printed in values.items()})
     return CudaPlan(
         header=header_of(kernel, _resolved(algorithm, kernel), f"nvcc >= {space.arch.minimum_nvcc}, C++17"),
         target="cuda",
@@ -93,11 +86,11 @@ def _plan(kernel: Kernel, choice: Choice, space: Space) -> CudaPlan:
         skeleton="skeleton/multistage.jinja",
         mma=Instruction(space.mma.name, _PTX_TYPES[space.mma.operand]),
         operands=operands,
-        operators=_operators(algorithm, operands, signature, helpers),
+        operators=_operators(algorithm, operands, signature, body.helpers),
         widenings=_conversions(signature.extras, _WIDEN),
         narrowings=_conversions(signature.outputs, _NARROW),
         constants=_constants(algorithm, space, chunks),
-        maps=all_maps(signature, algorithm, space, align, chunks),
+        maps=all_maps(signature, algorithm, space, tensors, chunks),
         grid=(
             GridField("tiles_m", "tiles_of(args->m, Config::tile_m)"),
             GridField("tiles_n", "tiles_of(args->n, Config::tile_n)"),
@@ -106,10 +99,10 @@ def _plan(kernel: Kernel, choice: Choice, space: Space) -> CudaPlan:
         grid_limit=GRID_BLOCKS,
         vector=VECTOR,
         odd_k_steps=algorithm.tile_k // space.mma.k % 2 == 1,
-        prologue=tuple(_prologue(slots)),
-        copies=tuple(_copies(slots, tiles, chunks, algorithm.threads)),
-        products=tuple(Step("mma", s.acc.name, statement_text(s), "mma.mma") for s in slots.products),
-        epilogue=tuple(epilogue),
+        prologue=body.prologue,
+        copies=tuple(_copies(body.loads, tiles, chunks, algorithm.threads)),
+        products=body.products,
+        epilogue=body.epilogue,
         threads=algorithm.threads,
         shared_bytes=shared_bytes_of(algorithm, space),
         tile=(algorithm.tile_m, algorithm.tile_n, algorithm.tile_k),
@@ -117,9 +110,6 @@ def _plan(kernel: Kernel, choice: Choice, space: Space) -> CudaPlan:
         decisions=(*_kind(kernel), *choice.decisions),
         alternatives=choice.alternatives,
     )
-
-
-
 
 
 def _kind(kernel: Kernel) -> tuple[Decision, ...]:
@@ -230,78 +220,10 @@ def _constants(algorithm: Algorithm, space: Space, chunks: Mapping[str, int]) ->
 # ---- steps ----------------------------------------------------------------------------------------------------------
 
 
-def _prologue(slots: Slots) -> Iterator[Step]:
-    for statement in slots.prologue:
-        assert isinstance(statement, Fill)
-        yield FillStep("fill", statement.dst.name, statement_text(statement), "mma.fill", f"{statement.value:.1f}f")
-
-
-def _copies(slots: Slots, tiles: tuple[Staged, ...], chunks: Mapping[str, int], threads: int) -> Iterator[Step]:
+def _copies(loads: Iterable[Load], tiles: tuple[Staged, ...], chunks: Mapping[str, int], threads: int) -> Iterator[Step]:
     by_name = {tile.name: tile for tile in tiles}
-    for load in slots.loads:
+    for load in loads:
         tile = by_name[load.src.name]
         partial = copy_rounds(tile, chunks[tile.name], threads)[1]
         row = "m" if tile.name == "a" else "n"
         yield CopyStep("load", load.dst.name, statement_text(load), "copy.load", tile.name, row, partial)
-
-
-def _printed(statement: Map, signature: Signature) -> Printed:
-    """A map over f32 variables in the loop over a lane's elements `e`: tiles are widened as they are loaded."""
-    rows = {f"{o.name}_mn" for o in signature.extras if o.layout.endswith("m")}
-    names = zip(statement.value.names, statement.inputs, strict=True)
-    typed = widened(statement.value)
-    printed = to_c(typed, {name: _element(tile, rows) for name, tile in names})
-    if typed.dtype == "f32":
-        return printed
-    back = f"f32_from_{typed.dtype}"
-    return Printed(f"{back}({printed.text})", (*printed.helpers, back))
-
-
-def _element(tile: Tile, rows: set[str]) -> str:
-    """Element `e` of a tile; a scalar is read from the parameters, a value of the row has no index."""
-    if not tile.axes:
-        return f"p.{tile.name}"
-    if tile.level is Level.ACCUMULATOR:
-        return f"{tile.name}_tile[e]"
-    return tile.name if tile.name in rows else f"{tile.name}[e]"
-
-
-def _epilogue(
-    slots: Slots, signature: Signature, align: Mapping[str, int], values: Mapping[str, str]
-) -> Iterator[VectorStep]:
-    for statement in slots.epilogue:
-        yield _vector_step(statement, signature, align, values)
-
-
-def _vector_step(
-    statement: Statement, signature: Signature, align: Mapping[str, int], values: Mapping[str, str]
-) -> VectorStep:
-    text = statement_text(statement)
-    if isinstance(statement, Load):
-        operand = signature.operand(statement.src.name)
-        return _step("load", statement.dst.name, text, _load_macro(operand), operand, signature, align)
-    if isinstance(statement, Broadcast):
-        name, source = statement.dst.name, statement.src.name
-        return VectorStep("broadcast", name, text, "epilogue.broadcast", "", source, VECTOR, 1, "", "")
-    if isinstance(statement, Map):
-        name = statement.dst.name
-        return VectorStep("map", name, text, "epilogue.map", "", "", VECTOR, 1, values[name], "float")
-    if isinstance(statement, Cast):
-        c_type = C_TYPES[statement.dst.dtype]
-        name, source = statement.dst.name, statement.src.name
-        return VectorStep("cast", name, text, "epilogue.cast", "", source, VECTOR, 1, "", c_type)
-    assert isinstance(statement, Store)
-    operand = signature.operand(statement.dst.name)
-    return _step("store", operand.name, text, "epilogue.store", operand, signature, align, statement.src.name)
-
-
-def _load_macro(operand: Tensor) -> str:
-    return "epilogue.load_vector" if "n" in operand.layout else "epilogue.load_row"
-
-
-def _step(
-    op: str, name: str, text: str, macro: str, operand: Tensor, signature: Signature, align: Mapping[str, int],
-    source: str = "",
-) -> VectorStep:  # fmt: skip
-    packet = widest(operand, signature, align[operand.name]) if operand.layout else 1
-    return VectorStep(op, name, text, macro, operand.name, source, VECTOR, min(packet, VECTOR), "", "")

@@ -4,7 +4,8 @@ copies of a thread, rows that a lane gives to ldmatrix, and the epilogue's rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from kgen.expr import DTYPES
 from kgen.plan.cabi import DIM_FIELDS, stride_text, strides_of
@@ -14,6 +15,7 @@ from kgen.plan.cuda_views import IndexMap
 from kgen.spec.kernel import Operand, Signature
 from kgen.transform import CHUNK, IndexExpr, Predicate, View, as_expr, constant, less, sym, to_c
 from kgen.transform.coordinates import Merge
+from kgen.transform.memo import memoized
 
 GRAIN = 8
 """Every vector along a tensor's fastest dim begins at a multiple of this many elements."""
@@ -34,46 +36,64 @@ def _fit(text: str) -> str:
 # ---- global memory --------------------------------------------------------------------------------------------------
 
 
-def global_view(operand: Operand, signature: Signature, align: int) -> View:
-    """The tensor in global memory: run-time sizes and strides; `align` bytes are promised of base and strides."""
-    elements = max(1, align // DTYPES[operand.dtype].bytes)
-    lengths = {dim: _size(dim, signature) for dim in operand.layout}
-    strides = [sym(f"p.{stride_text(operand, dim)}", multiple_of=elements, wide=True) for dim in strides_of(operand)]
-    return View.tensor(lengths, [*strides, as_expr(1)])
+@dataclass(frozen=True)
+class Promised:
+    """A tensor in global memory, and what is promised of it. Everything its maps depend on, so they are made once."""
+
+    operand: Operand
+    multiples: tuple[int, ...]
+    """Of the size along each dim of the layout."""
+    align: int
+    """Bytes, of the base and of every stride."""
+
+    @staticmethod
+    def of(operand: Operand, signature: Signature, align: int) -> Promised:
+        """`operand` under the signature's contract."""
+        plain = Operand(operand.name, operand.dtype, operand.layout)
+        return Promised(plain, tuple(signature.multiple_of.get(dim, 1) for dim in operand.layout), align)
+
+    @property
+    def fast(self) -> str:
+        """The fastest dim."""
+        return self.operand.layout[-1]
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of an element."""
+        return DTYPES[self.operand.dtype].bytes
+
+    @property
+    def sizes(self) -> dict[str, IndexExpr]:
+        """The run-time size along each dim."""
+        named = zip(self.operand.layout, self.multiples, strict=True)
+        return {dim: sym(f"p.{DIM_FIELDS[dim]}", multiple_of=multiple, wide=True) for dim, multiple in named}
+
+    def view(self, sizes: Mapping[str, IndexExpr]) -> View:
+        """The tensor of these sizes, with its run-time strides."""
+        elements = max(1, self.align // self.element_bytes)
+        names = [f"p.{stride_text(self.operand, dim)}" for dim in strides_of(self.operand)]
+        return View.tensor(sizes, [*(sym(name, multiple_of=elements, wide=True) for name in names), as_expr(1)])
+
+    def index(self, dim: str, vector: int) -> IndexExpr:
+        """The index a map receives: 64-bit; along the fastest dim a multiple of the vector."""
+        if dim == "b":
+            return sym("batch", wide=True)
+        return sym(dim, multiple_of=vector if dim == self.fast else 1, wide=True)
 
 
-def _size(dim: str, signature: Signature) -> IndexExpr:
-    return sym(f"p.{DIM_FIELDS[dim]}", multiple_of=signature.multiple_of.get(dim, 1), wide=True)
-
-
-def widest(operand: Operand, signature: Signature, align: int) -> int:
+@memoized
+def widest(tensor: Promised) -> int:
     """Elements that one access along the fastest dim may move: propagated from the promised alignment."""
-    view = global_view(operand, signature, align)
-    fast = operand.layout[-1]
     grains = sym("grains", multiple_of=GRAIN, wide=True)
-    whole = View.tensor(
-        {dim: grains if dim == fast else view.length(dim) for dim in operand.layout},
-        [sym(f"p.{stride_text(operand, dim)}", multiple_of=_elements(operand, align), wide=True)
-         for dim in strides_of(operand)] + [as_expr(1)],
-    )  # fmt: skip
-    return whole.widest(fast, element_bytes=DTYPES[operand.dtype].bytes, align=align)
+    whole = tensor.view({**tensor.sizes, tensor.fast: grains})
+    return whole.widest(tensor.fast, element_bytes=tensor.element_bytes, align=tensor.align)
 
 
-def _elements(operand: Operand, align: int) -> int:
-    return max(1, align // DTYPES[operand.dtype].bytes)
-
-
-def _index(dim: str, operand: Operand, vector: int) -> IndexExpr:
-    """The index a map receives: 64-bit; along the fastest dim a multiple of the vector."""
-    if dim == "b":
-        return sym("batch", wide=True)
-    return sym(dim, multiple_of=vector if dim == operand.layout[-1] else 1, wide=True)
-
-
-def offset_map(operand: Operand, signature: Signature, align: int, dims: str) -> IndexMap:
-    """Where element (dims...) of `operand` is, in elements from its base."""
-    view = global_view(operand, signature, align)
-    offset = view.at(**{dim: _index(dim, operand, 1) for dim in operand.layout}).offset
+@memoized
+def offset_map(tensor: Promised, dims: str) -> IndexMap:
+    """Where element (dims...) of the tensor is, in elements from its base."""
+    operand = tensor.operand
+    offset = tensor.view(tensor.sizes).at(**{dim: tensor.index(dim, 1) for dim in operand.layout}).offset
     parameters = ", ".join(["const Params &p", "int64_t batch", *(f"int64_t {dim}" for dim in dims)])
     return IndexMap(
         "int64_t", f"{operand.name}_offset", parameters, to_c(offset, wide=True),
@@ -81,16 +101,16 @@ def offset_map(operand: Operand, signature: Signature, align: int, dims: str) ->
     )  # fmt: skip
 
 
-def valid_map(name: str, operand: Operand, signature: Signature, align: int, vector: int, dims: str) -> IndexMap:
-    """How many of `vector` elements along the fastest dim from (dims...) lie inside `operand`."""
-    view = global_view(operand, signature, align)
-    fast = operand.layout[-1]
+@memoized
+def valid_map(name: str, tensor: Promised, vector: int, dims: str) -> IndexMap:
+    """How many of `vector` elements along the fastest dim from (dims...) lie inside the tensor."""
+    operand, view = tensor.operand, tensor.view(tensor.sizes)
     for dim in operand.layout.replace("b", ""):
         view = view.pad(dim, 0, sym("edge", wide=True))
-    access = view.vector(fast, vector, **{dim: _index(dim, operand, vector) for dim in operand.layout})
+    access = view.vector(tensor.fast, vector, **{dim: tensor.index(dim, vector) for dim in operand.layout})
     parameters = ", ".join(["const Params &p", *(f"int64_t {dim}" for dim in dims)])
     return IndexMap("int", name, parameters, _counted(access.valid, access.count),
-                    f"How many of {vector} elements along {fast} are inside {operand.name}.")  # fmt: skip
+                    f"How many of {vector} elements along {tensor.fast} are inside {operand.name}.")  # fmt: skip
 
 
 def _counted(valid: Predicate, count: IndexExpr) -> str:
@@ -108,8 +128,13 @@ def copy_rounds(tile: Staged, chunk: int, threads: int) -> tuple[int, bool]:
     return -(-chunks // threads), chunks % threads != 0
 
 
-def copy_maps(tile: Staged, row: str, chunk: int, threads: int) -> Iterator[IndexMap]:
+@memoized
+def copy_maps(tile: Staged, row: str, chunk: int, threads: int) -> tuple[IndexMap, ...]:
     """Which chunk a thread copies in round i, and where it goes."""
+    return tuple(_copy_maps(tile, row, chunk, threads))
+
+
+def _copy_maps(tile: Staged, row: str, chunk: int, threads: int) -> Iterator[IndexMap]:
     rounds, partial = copy_rounds(tile, chunk, threads)
     number = sym("i", 0, rounds) * threads + sym("thread", 0, threads)
     slow, chunk_in_row = Merge((as_expr(tile.slow), as_expr(tile.fast // chunk))).lower((number,))
@@ -127,6 +152,7 @@ def copy_maps(tile: Staged, row: str, chunk: int, threads: int) -> Iterator[Inde
 # ---- shared memory --------------------------------------------------------------------------------------------------
 
 
+@memoized
 def shared_map(tile: Staged, row: str, base: int) -> IndexMap:
     """Byte offset of an element in a stage."""
     address = tile.address(sym(row, 0, tile.rows), sym("k", 0, tile.k)) + base
@@ -141,6 +167,7 @@ def _swizzle_words(tile: Staged) -> str:
     return f"{tile.name} in a stage: rows of {swizzle.row_bytes} bytes, {padding} of padding."
 
 
+@memoized
 def fragment_map(tile: Staged, row: str, warp_rows: int, base: int, mma_k: int) -> IndexMap:
     """Where lane `lane` reads for block i of its warp's rows and step k_step along k."""
     lane = sym("lane", 0, 32)
@@ -173,25 +200,30 @@ def _element_map(tile: Staged, rows: IndexExpr, k: IndexExpr, lane: IndexExpr, b
 # ---- epilogue -------------------------------------------------------------------------------------------------------
 
 
-def epilogue_maps(algorithm: Algorithm) -> Iterator[IndexMap]:
-    """From fragment order through a warp's slice of shared memory to rows."""
-    lane, half, j = sym("lane", 0, 32), sym("half", 0, 2), sym("j", 0, algorithm.warp_n // 8)
+@memoized
+def epilogue_maps(warp_n: int, pitch: int) -> tuple[IndexMap, ...]:
+    """From fragment order through a warp's slice of shared memory, rows of `pitch` bytes, to rows."""
+    return tuple(_epilogue_maps(warp_n, pitch))
+
+
+def _epilogue_maps(warp_n: int, pitch: int) -> Iterator[IndexMap]:
+    lane, half, j = sym("lane", 0, 32), sym("half", 0, 2), sym("j", 0, warp_n // 8)
     m, n = fragments_of(2).c.element(lane, half * 2)
     comment = "Row and first column of a lane's pair of accumulators in a block of 16 x 8."
     yield IndexMap("int", "acc_m", "int lane, int half", to_c(m), comment)
     yield IndexMap("int", "acc_n", "int lane, int j", to_c(n + j * 8), comment)
-    view = View.tensor({"m": 16, "n": algorithm.warp_n}, (slice_pitch(algorithm) // 4, 1))
-    place = view.at(m=sym("m", 0, 16), n=sym("n", 0, algorithm.warp_n)).offset * 4
+    view = View.tensor({"m": 16, "n": warp_n}, (pitch // 4, 1))
+    place = view.at(m=sym("m", 0, 16), n=sym("n", 0, warp_n)).offset * 4
     yield IndexMap("uint32_t", "slice", "int m, int n", to_c(place), "Byte offset in a warp's slice of 16 rows.")
-    number = sym("v", 0, algorithm.warp_n // 16) * 32 + lane
-    row, vector = Merge((as_expr(16), as_expr(algorithm.warp_n // VECTOR))).lower((number,))
+    number = sym("v", 0, warp_n // 16) * 32 + lane
+    row, vector = Merge((as_expr(16), as_expr(warp_n // VECTOR))).lower((number,))
     comment = f"Row and first column of the {VECTOR} elements of a lane in round v."
     yield IndexMap("int", "vector_m", "int lane, int v", to_c(row), comment)
     yield IndexMap("int", "vector_n", "int lane, int v", to_c(vector * VECTOR), comment)
 
 
 def all_maps(
-    signature: Signature, algorithm: Algorithm, space: Space, align: dict[str, int], chunks: dict[str, int]
+    signature: Signature, algorithm: Algorithm, space: Space, tensors: Mapping[str, Promised], chunks: Mapping[str, int]
 ) -> tuple[IndexMap, ...]:
     """Every map of a kernel, in the order Config shows them."""
     maps: list[IndexMap] = []
@@ -199,17 +231,13 @@ def all_maps(
     warp_rows = (algorithm.warp_m, algorithm.warp_n)
     bases = (0, tiles[0].bytes)
     for tile, row, rows, base in zip(tiles, "mn", warp_rows, bases, strict=True):
-        operand = signature.operand(tile.name)
-        chunk, promised = chunks[tile.name], align[tile.name]
-        maps.append(offset_map(operand, signature, promised, row + "k"))
-        maps.append(valid_map(f"{tile.name}_valid", operand, signature, promised, chunk, row + "k"))
+        chunk, tensor = chunks[tile.name], tensors[tile.name]
+        maps.append(offset_map(tensor, row + "k"))
+        maps.append(valid_map(f"{tile.name}_valid", tensor, chunk, row + "k"))
         maps.extend(copy_maps(tile, row, chunk, algorithm.threads))
         maps.append(shared_map(tile, row, base))
         maps.append(fragment_map(tile, row, rows, base, space.mma.k))
-    maps.extend(epilogue_maps(algorithm))
-    first = signature.outputs[0]
-    maps.append(valid_map("vector_valid", first, signature, align[first.name], VECTOR, "mn"))
-    for operand in (*signature.extras, *signature.outputs):
-        if operand.layout:
-            maps.append(offset_map(operand, signature, align[operand.name], "mn"))
+    maps.extend(epilogue_maps(algorithm.warp_n, slice_pitch(algorithm)))
+    maps.append(valid_map("vector_valid", tensors[signature.outputs[0].name], VECTOR, "mn"))
+    maps.extend(offset_map(tensor, "mn") for name, tensor in tensors.items() if name not in ("a", "b"))
     return tuple(maps)

@@ -31,13 +31,11 @@ IMPORTS = (
     "from jax.experimental.pallas import tpu as pltpu",
 )
 TAKEN = frozenset({
-    "Callable", "Config", "Final", "acc", "accumulate", "array", "batch", "bool", "broadcast", "cast",
-    "contraction", "dict", "dim", "dims", "dtype", "entry", "epilogue", "fill", "float", "functools", "inside",
-    "int", "interpret", "isinstance", "jax", "jnp", "k", "k_axis", "k_last", "k_step", "k_tail", "kernel", "lax",
-    "len", "limit", "list", "load", "load_below", "load_k", "m", "mma", "multiple", "n", "name", "pl", "pltpu",
-    "prologue", "ref", "shape", "size", "sizes", "store", "str", "tile", "tuple", "value", "zip",
+    "acc", "accumulate", "batch", "bool", "broadcast", "cast", "dict", "entry", "epilogue", "fill", "float",
+    "functools", "int", "interpret", "jax", "jnp", "k", "k_last", "k_step", "k_tail", "kernel", "list",
+    "load", "load_below", "load_k", "m", "mma", "n", "pl", "pltpu", "prologue", "sizes", "store", "str", "tuple",
 })  # fmt: skip
-"""Names that a generated file has a use for beside those of its operands."""
+"""Names that mean something where a generated file has the names of its operands."""
 _NO_F16 = "no TPU has arithmetic in f16, and libtpu loads no f16 vectors"
 _PRECISION = {"f32": "lax.Precision.HIGHEST", "bf16": "None"}
 _PRECISION_COMMENT = {"f32": "  # exact products of f32: several passes of the MXU", "bf16": ""}

@@ -38,7 +38,7 @@ class Signature:
     op: str
     inputs: tuple[Operand, ...]
     outputs: tuple[Output, ...]
-    multiple_of: Mapping[str, int] = field(default_factory=dict)
+    multiple_of: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Declared contract of each dim: sizes are multiples of this (absent: any size >= 0)."""
     acc: str = "f32"
     f32_mma: str | None = None

@@ -51,17 +51,16 @@ def program() -> tuple[Path, Path]:
 @pytest.mark.verify_all
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 @pytest.mark.parametrize("mode", ["eager", "late"])
-@pytest.mark.parametrize(("layout", "m", "n", "k"), [("NT", 256, 128, 64), ("TN", 256, 128, 128)])
-def test_sgemm_sm80(program: tuple[Path, Path], layout: str, m: int, n: int, k: int, mode: str) -> None:
-    arguments = (str(m), str(n), str(k), layout[0], layout[1])
+@pytest.mark.parametrize(("m", "n", "k"), [(256, 128, 128), (128, 384, 192)])
+def test_sgemm_sm80(program: tuple[Path, Path], m: int, n: int, k: int, mode: str) -> None:
+    arguments = (str(m), str(n), str(k), "T", "N")  # the only layout it implements for f16
     run = Run((Main(arguments),), mode=mode, record_copies=True)  # type: ignore[arg-type]
     (result,) = execute(*program, [run], timeout_s=300)
     assert isinstance(result, Outcome), result
     assert result.returned == (0,) and result.findings == (), result.output
     halves = [np.frombuffer(data, np.float16).astype(np.float64) for _, data in result.copies]
     a, b, c = halves[0], halves[1], halves[-1]
-    a = a.reshape(k, m).T if layout[0] == "N" else a.reshape(m, k)
-    b = b.reshape(k, n).T if layout[1] == "T" else b.reshape(n, k)
+    a, b = a.reshape(m, k), b.reshape(n, k)
     reference = a @ b.T
     bound = 2.0**-11 * (np.abs(a) @ np.abs(b).T) * (k / 16 + 2)  # f16 accumulators: one rounding each 16 products
     assert (np.abs(c.reshape(n, m).T - reference) <= bound).all()

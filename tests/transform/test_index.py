@@ -199,13 +199,15 @@ def test_coarse_and_fine_parts(step: int, fine: Sym) -> None:
     assert fine.lo is not None and fine.hi is not None
     points = list(itertools.product(range(-2, 3), range(fine.lo, fine.hi + 1), range(-8, 9, 4)))
     for offset, divisor in itertools.product(range(-5, 6), (2, 3, 4, 8, 12)):
-        value = x * step + whole + fine + offset
+        alone, value = x * step + fine + offset, x * step + whole + fine + offset
         quotient, remainder, below = value // divisor, value % divisor, less(value, divisor - 4)
+        negative = less(alone, 0)
         for x_value, y_value, w_value in points:
             env = {"x": x_value, "y": y_value, "w": w_value}
             plain = x_value * step + w_value + y_value + offset
             assert (evaluate(quotient, env), evaluate(remainder, env)) == divmod(plain, divisor)
             assert holds(below, env) == (plain < divisor - 4)
+            assert holds(negative, env) == (plain - w_value < 0)
 
 
 def test_products_of_quotients_keep_their_parentheses() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,7 @@ class Session:
             return self.program(key).address
         except Exception as error:  # an exception must not cross the C frames; it becomes a finding
             self.failures[key] = str(error)
+            print(f"kgen: {error}", file=sys.stderr)  # also when the program exits before its findings are read
             return 0
 
     def _variable(self, name: bytes) -> int:

@@ -120,7 +120,9 @@ def _matrix_rules(count: int) -> None:
     def store(g: Groups) -> str:
         return f"kg_stmatrix(w, I, M, {count}, {int('trans' in g)}, a, p);"
 
-    form = f"matrix.sync.aligned.m8n8.x{count}[.trans].{{space:shared|shared::cta}}.b16"
+    # ptxas also takes the count before the shape, as CuTe writes it
+    shape = f"m8n8\\.x{count}|x{count}\\.m8n8"
+    form = f"matrix.sync.aligned.{{shape:{shape}}}[.trans].{{space:shared|shared::cta}}.b16"
     for name, operands, body, section in (
         ("ld", f"=d*{count}:b32 [p]", load, 15),
         ("st", f"[p] a*{count}:b32", store, 16),
