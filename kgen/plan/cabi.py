@@ -55,7 +55,6 @@ class Abi:
     arguments: str
     header_file: str
     guard: str
-    kernels: tuple[str, ...]
     description: tuple[str, ...]
     members: tuple[Member, ...]
     size_clauses: tuple[CheckClause, ...]
@@ -76,7 +75,7 @@ def stride_text(operand: Operand, dim: str) -> str:
 
 
 def build(
-    signature: Signature, kernels: tuple[str, ...], align: Mapping[str, int], c_types: Mapping[str, str], limits: Limits
+    signature: Signature, align: Mapping[str, int], c_types: Mapping[str, str], limits: Limits
 ) -> Abi:
     """The interface of `signature`; `align` is the promised alignment in bytes of each tensor and its strides."""
     return Abi(
@@ -84,7 +83,6 @@ def build(
         arguments=f"{signature.kernel}_args",
         header_file=f"{signature.kernel}.h",
         guard=f"{signature.kernel.upper()}_H",
-        kernels=kernels,
         description=_description(signature),
         members=_members(signature),
         size_clauses=_size_clauses(signature, limits),

@@ -39,9 +39,12 @@ from kgen.spec.kernel import Kernel, Signature
 from kgen.spec.kernel import Operand as Tensor
 from kgen.spec.problem import Problem
 from kgen.tile import Load, statement_text
+from kgen.transform.memo import memoized
 
 ALIGN = 16
 """Alignment in bytes promised where a spec says nothing: whole 16-byte vectors."""
+MOST_UNROLLED = 8
+"""Rounds of copies of one operand that are unrolled wholly (0 spills in random gemms under nvcc 13.0)."""
 GRID_BLOCKS = 2**31 - 1
 """Largest grid along x (CUDA C++ Programming Guide, technical specifications)."""
 
@@ -79,9 +82,9 @@ def _plan(kernel: Kernel, choice: Choice, space: Space) -> CudaPlan:
     return CudaPlan(
         header=header_of(kernel, _resolved(algorithm, kernel), f"nvcc >= {space.arch.minimum_nvcc}, C++17"),
         target="cuda",
-        abi=_abi(kernel, algorithm, align),
+        abi=_abi(signature, tuple(align.items()), cabi.Limits(algorithm.tile_m, algorithm.tile_n, GRID_BLOCKS)),
         device=Device(space.arch.major, space.arch.minor),
-        includes=_includes(signature),
+        includes=_includes(signature, body.helpers),
         function=signature.op,
         skeleton="skeleton/multistage.jinja",
         mma=Instruction(space.mma.name, _PTX_TYPES[space.mma.operand]),
@@ -135,13 +138,15 @@ def _align(kernel: Kernel) -> dict[str, int]:
     return {o.name: max(int(str(table.get(o.name, common))), DTYPES[o.dtype].bytes) for o in tensors}
 
 
-def _abi(kernel: Kernel, algorithm: Algorithm, align: Mapping[str, int]) -> cabi.Abi:
-    limits = cabi.Limits(algorithm.tile_m, algorithm.tile_n, GRID_BLOCKS)
-    return cabi.build(kernel.signature, (kernel.name,), align, C_TYPES, limits)
+@memoized
+def _abi(signature: Signature, align: tuple[tuple[str, int], ...], limits: cabi.Limits) -> cabi.Abi:
+    return cabi.build(signature, dict(align), C_TYPES, limits)
 
 
-def _includes(signature: Signature) -> tuple[str, ...]:
+def _includes(signature: Signature, helpers: tuple[str, ...]) -> tuple[str, ...]:
+    """The headers of the types that tensors have, or that an expression casts to on the way."""
     used = {operand.dtype for operand in (*signature.inputs, *signature.outputs)}
+    used |= {word for helper in helpers for word in helper.split("_")}
     return (*(file for dtype, file in _INCLUDES.items() if dtype in used), "cuda_runtime.h")
 
 
@@ -191,8 +196,14 @@ def _operators(
     )
 
 
+def _unroll(rounds: int) -> int:
+    """A few rounds are unrolled wholly; the addresses of many, hoisted out of the main loop, would spill."""
+    return rounds if rounds <= MOST_UNROLLED else 4
+
+
 def _constants(algorithm: Algorithm, space: Space, chunks: Mapping[str, int]) -> tuple[Constant, ...]:
     a, b = staged_a(algorithm, space), staged_b(algorithm, space)
+    a_copies, b_copies = (copy_rounds(tile, chunks[tile.name], algorithm.threads)[0] for tile in (a, b))
     rows = [
         Constant("tile_m", algorithm.tile_m, "the block's tile of the output"),
         Constant("tile_n", algorithm.tile_n),
@@ -206,8 +217,10 @@ def _constants(algorithm: Algorithm, space: Space, chunks: Mapping[str, int]) ->
         Constant("mma_k", algorithm.tile_k // space.mma.k),
         Constant("stages", algorithm.stages, "K tiles in shared memory"),
         Constant("stage_bytes", stage_bytes(algorithm, space), f"{a.bytes} of a, {b.bytes} of b"),
-        Constant("a_copies", copy_rounds(a, chunks["a"], algorithm.threads)[0], "rounds in which all threads copy"),
-        Constant("b_copies", copy_rounds(b, chunks["b"], algorithm.threads)[0]),
+        Constant("a_copies", a_copies, "rounds in which all threads copy"),
+        Constant("a_unroll", _unroll(a_copies), "unrolled, their addresses stay in registers"),
+        Constant("b_copies", b_copies),
+        Constant("b_unroll", _unroll(b_copies)),
         Constant("slice_bytes", slice_bytes(algorithm), "a warp's 16 rows of f32 in the epilogue"),
         Constant("vectors", algorithm.warp_n // 16, f"vectors of {VECTOR} that a lane handles in a slice"),
         Constant("shared_bytes", shared_bytes_of(algorithm, space)),
@@ -220,7 +233,9 @@ def _constants(algorithm: Algorithm, space: Space, chunks: Mapping[str, int]) ->
 # ---- steps ----------------------------------------------------------------------------------------------------------
 
 
-def _copies(loads: Iterable[Load], tiles: tuple[Staged, ...], chunks: Mapping[str, int], threads: int) -> Iterator[Step]:
+def _copies(
+    loads: Iterable[Load], tiles: tuple[Staged, ...], chunks: Mapping[str, int], threads: int
+) -> Iterator[Step]:
     by_name = {tile.name: tile for tile in tiles}
     for load in loads:
         tile = by_name[load.src.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from kgen.spec.kernel import Operand, Signature
 from kgen.tile import Broadcast, Cast, Fill, Level, Load, Map, Statement, Store, Tile, statement_text
 from kgen.transform.memo import memoized
 
+_WIDTH = 96
+"""Characters of an expression in one line; the indent and what it is assigned to come to that."""
 C_TYPES: Mapping[str, str] = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 
 
@@ -35,7 +38,7 @@ def body_of(signature: Signature, packets: tuple[tuple[str, int], ...]) -> Body:
     """The body of `signature`'s kernels; `packets` are the elements that one global access of each tensor moves."""
     slots = slots_of(gemm.program(signature))
     printed = {s.dst.name: _printed(s, signature) for s in slots.epilogue if isinstance(s, Map)}
-    values = {name: value.text for name, value in printed.items()}
+    values = {name: "\n    ".join(textwrap.wrap(value.text, _WIDTH)) for name, value in printed.items()}
     widths = {name: min(packet, VECTOR) for name, packet in packets}
     return Body(
         loads=slots.loads,

@@ -31,9 +31,10 @@ IMPORTS = (
     "from jax.experimental.pallas import tpu as pltpu",
 )
 TAKEN = frozenset({
-    "acc", "accumulate", "batch", "bool", "broadcast", "cast", "dict", "entry", "epilogue", "fill", "float",
-    "functools", "int", "interpret", "jax", "jnp", "k", "k_last", "k_step", "k_tail", "kernel", "list",
-    "load", "load_below", "load_k", "m", "mma", "n", "pl", "pltpu", "prologue", "sizes", "store", "str", "tuple",
+    "acc", "accumulate", "batch", "bool", "broadcast_column", "broadcast_row", "cast", "dict", "entry", "epilogue",
+    "fill", "float", "functools", "int", "interpret", "jax", "jnp", "k", "k_last", "k_step", "k_tail", "kernel",
+    "list", "load", "load_below", "load_k", "m", "mma", "n", "pl", "pltpu", "prologue", "sizes", "store", "str",
+    "tuple",
 })  # fmt: skip
 """Names that mean something where a generated file has the names of its operands."""
 _NO_F16 = "no TPU has arithmetic in f16, and libtpu loads no f16 vectors"
@@ -183,7 +184,7 @@ def _constants(choice: Choice, space: Space, grid_rank: int) -> tuple[Constant, 
         Constant("A_K_AXIS", str(_k_axis(space.a))),
         Constant("B_K_AXIS", str(_k_axis(space.b))),
         Constant("PRECISION", _PRECISION[space.a.dtype], _PRECISION_COMMENT[space.a.dtype]),
-        Constant("DIMENSION_SEMANTICS", f"({semantics})", "  # steps along k add to one accumulator"),
+        Constant("DIMENSION_SEMANTICS", f"({semantics})", "  # steps along k add up"),
         Constant("VMEM_LIMIT_BYTES", f"{choice.vmem_limit_mib} << 20", "  # two buffers of each block, acc, values"),
     )
 

@@ -13,10 +13,9 @@ DIM_NAMES = {"b": "batch", "m": "m", "n": "n", "k": "k"}
 
 
 def block_of(operand: Operand) -> Block:
-    """The block of a tensor in VMEM: two dims, the last one over lanes. A vector is a row or a column."""
-    dims = operand.layout.replace("b", "")
-    if len(dims) == 1:
-        dims = {"m": "m1", "n": "1n"}[dims]
+    """The block of a tensor in VMEM: two dims, the last one over lanes. A vector is a row: a column would take a tile
+    of 8 x 128 for every 8 elements, in HBM too."""
+    dims = operand.layout.replace("b", "").rjust(2, "1")
     return Block(dims[0], dims[1], operand.dtype)
 
 

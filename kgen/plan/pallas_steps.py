@@ -16,7 +16,7 @@ JNP = {"f32": "jnp.float32", "bf16": "jnp.bfloat16"}
 """dtype -> its JAX name."""
 EXTENTS = {"m": "Config.TILE_M", "n": "Config.TILE_N", "k": "Config.TILE_K"}
 """Dim -> extent of its tile."""
-OPERATORS = ("fill", "load", "load_below", "mma", "broadcast", "cast", "store")
+OPERATORS = ("fill", "load", "load_below", "mma", "broadcast_row", "broadcast_column", "cast", "store")
 """Tile operators of layer 1, in the order in which files have them."""
 _OPERATOR = {"load_k": "load"}
 _BODY_INDENT = 8
@@ -63,7 +63,8 @@ def _step(statement: Statement, has_tail: bool) -> Step:
             expression = to_jax(value, _names(statement)).text
             return MapStep("map", dst.name, text, "steps.map", assign(dst.name, expression, _BODY_INDENT))
         case Broadcast(dst, src):
-            return BroadcastStep("broadcast", dst.name, text, "steps.broadcast", _value(src), _shape(dst))
+            macro = "steps.broadcast_column" if src.axes == dst.axes[0] else "steps.broadcast_row"
+            return BroadcastStep("broadcast", dst.name, text, macro, _value(src), _shape(dst))
         case Cast(dst, src):
             return CastStep("cast", dst.name, text, "steps.cast", _value(src), JNP[dst.dtype])
         case Store(dst, src):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 from typing import Any
 
 from kgen.expr.nodes import Binary, Call, Name, Node, Number, Unary
 from kgen.spec.kernel import Kernel, Signature
 
 
+@cache
 def signature_digest(signature: Signature) -> str:
     """16 hex digits over what is computed: operands, values (as trees, not as text), contracts."""
     return _digest(_signature(signature))
@@ -26,6 +28,7 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+@cache
 def _signature(signature: Signature) -> dict[str, Any]:
     return {
         "kernel": signature.kernel,

@@ -153,7 +153,7 @@ class CudaAlgorithm(Model):
     schedule: Literal["multistage"] | None = None
     stages: Count | None = Field(None, description="K tiles in flight in shared memory.")
     block_order: BlockOrder | None = None
-    shared_bytes: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
+    shared_bytes: Annotated[int, Field(ge=16, le=1 << 20, multiple_of=16)] | None = Field(
         None, description="Least dynamic shared memory a block asks for, in bytes, to limit blocks on an SM."
     )
     align: Align | None = Field(

@@ -173,6 +173,11 @@ def _most(model: type[Model], path: Path, detail: ErrorDetails) -> Problem:
     return Problem(path, "range", f"{_name(path, model)} is {detail['input']}", f"allowed: at most {limit}")
 
 
+def _step(model: type[Model], path: Path, detail: ErrorDetails) -> Problem:
+    step = detail["ctx"]["multiple_of"]
+    return Problem(path, "range", f"{_name(path, model)} is {detail['input']}", f"allowed: multiples of {step}")
+
+
 def _empty(model: type[Model], path: Path, detail: ErrorDetails) -> Problem:
     return Problem(path, "empty", f"{_name(path, model)} is empty", "give at least one")
 
@@ -190,6 +195,7 @@ _MAKERS: Mapping[str, Callable[[type[Model], Path, ErrorDetails], Problem]] = {
     "string_pattern_mismatch": _pattern,
     "greater_than_equal": _least,
     "less_than_equal": _most,
+    "multiple_of": _step,
     "too_short": _empty,
     "string_too_short": _empty,
     "string_too_long": _long,

@@ -18,8 +18,9 @@ from pathlib import Path
 from kgen.toolchain import cache
 
 SECONDS = 300
-"""Time limit of one compilation."""
-WARNINGS = ("-Xcompiler", "-Wall,-Werror", "-Werror", "all-warnings")
+"""Time limit of one run of a tool."""
+FLAGS = ("-std=c++17", "-Xcompiler", "-Wall,-Werror", "-Werror", "all-warnings")
+"""How generated files are compiled here: any warning is an error."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Nvcc:
     version: str
     nvdisasm: str | None
 
+    @property
+    def ptxas(self) -> str:
+        """The assembler beside it."""
+        return str(Path(self.path).with_name("ptxas"))
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -51,11 +57,9 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """The outcome of compiling one source file. `errors` is empty where it compiled."""
+class Assembled:
+    """What ptxas made of a kernel's PTX."""
 
-    ptx: Path
-    cubin: Path
     resources: Resources
     hmma: int | None
     """Tensor-core instructions in the machine code; None without nvdisasm."""
@@ -115,39 +119,31 @@ def gencode(arch: str) -> list[str]:
     return ["-gencode", f"arch=compute_{number},code=sm_{number}"]
 
 
-def compile_source(nvcc: Nvcc, source: Path, arch: str) -> Compiled | CompileError:
-    """PTX with source lines, a cubin, and its resources, from `source` and the headers beside it; cached."""
-    flags = [*gencode(arch), "-std=c++17", "-lineinfo", *WARNINGS]
-    headers = b"".join(path.read_bytes() for path in sorted(source.parent.glob("*.h")))
-    key = cache.key_of(source.name, source.read_bytes(), headers, nvcc.version, nvcc.nvdisasm or "", " ".join(flags))
+def assemble(nvcc: Nvcc, ptx: Path, arch: str) -> Assembled | CompileError:
+    """Machine code from PTX, as nvcc would go on, with `ptxas -v`'s figures; cached."""
+    key = cache.key_of(ptx.read_bytes(), nvcc.version, nvcc.nvdisasm or "", arch)
     try:
-        folder = cache.folder("nvcc", key, lambda scratch: _compile(nvcc, source, flags, scratch))
+        folder = cache.folder("ptxas", key, lambda scratch: _assemble(nvcc, ptx, arch, scratch))
     except subprocess.CalledProcessError as error:
         return CompileError(error.stderr.strip())
     except subprocess.TimeoutExpired:
-        return CompileError(f"nvcc did not finish within {SECONDS} s")
-    return _read(folder)
+        return CompileError(f"ptxas did not finish within {SECONDS} s")
+    sass = folder / "kernel.sass"
+    hmma = len(re.findall(r"\bHMMA\.", sass.read_text())) if sass.is_file() else None
+    return Assembled(parse_resources((folder / "ptxas.log").read_text()), hmma)
 
 
-def _compile(nvcc: Nvcc, source: Path, flags: list[str], out: Path) -> None:
-    _run([nvcc.path, *flags, "-ptx", "-o", str(out / "kernel.ptx"), str(source)])
-    log = _run([nvcc.path, *flags, "-cubin", "-Xptxas", "-v", "-o", str(out / "kernel.cubin"), str(source)])
+def _assemble(nvcc: Nvcc, ptx: Path, arch: str, out: Path) -> None:
+    cubin = out / "kernel.cubin"
+    log = _run([nvcc.ptxas, "-v", "--generate-line-info", f"--gpu-name={arch}", "-o", str(cubin), str(ptx)])
     (out / "ptxas.log").write_text(log)
     if nvcc.nvdisasm:
-        (out / "kernel.sass").write_text(_run([nvcc.nvdisasm, "-c", str(out / "kernel.cubin")], stream="stdout"))
+        (out / "kernel.sass").write_text(_run([nvcc.nvdisasm, "-c", str(cubin)], stream="stdout"))
 
 
 def _run(command: list[str], stream: str = "stderr") -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
     return str(getattr(done, stream))
-
-
-def _read(folder: Path) -> Compiled:
-    sass = folder / "kernel.sass"
-    hmma = len(re.findall(r"\bHMMA\.", sass.read_text())) if sass.is_file() else None
-    return Compiled(
-        folder / "kernel.ptx", folder / "kernel.cubin", parse_resources((folder / "ptxas.log").read_text()), hmma
-    )
 
 
 def parse_resources(log: str) -> Resources:

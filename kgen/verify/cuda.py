@@ -61,46 +61,54 @@ def _with_tool(
         source = Path(folder) / files.source_name
         source.write_text(files.source)
         (Path(folder) / files.header_name).write_text(files.header)
-        compiled = nvcc.compile_source(tool, source, kernel.arch)
-        yield _compile_rung(compiled, plan, tool)
-        if isinstance(compiled, nvcc.CompileError):
+        library = _library(source, tool, kernel.arch)
+        assembled = (
+            library if isinstance(library, nvcc.CompileError) else nvcc.assemble(tool, _ptx(library), kernel.arch)
+        )
+        yield _compile_rung(assembled, plan, tool)
+        if isinstance(library, nvcc.CompileError) or isinstance(assembled, nvcc.CompileError):
             yield from (Rung.skipped(name, "the kernel does not compile") for name in ("execute", "hazards"))
             return
-        library = _launcher(source, tool, kernel.arch)
-        yield from _executed(kernel, plan, library, compiled.ptx, seed, only)
+        yield from _executed(kernel, plan, library, seed, only)
 
 
-def _compile_rung(compiled: nvcc.Compiled | nvcc.CompileError, plan: CudaPlan, tool: nvcc.Nvcc) -> Rung:
-    tools = {"nvcc": tool.version}
-    if isinstance(compiled, nvcc.CompileError):
-        return Rung.judged("compile", "", [compiled.text], tools, [])
-    used = compiled.resources
-    failures = []
-    if used.spill_stores or used.spill_loads:
-        failures.append(f"spills: {used.spill_stores} bytes stored, {used.spill_loads} loaded")
-    if compiled.hmma == 0:
-        failures.append("no tensor-core instruction in the machine code")
-    hmma = "HMMA not counted (no nvdisasm)" if compiled.hmma is None else f"{compiled.hmma} HMMA"
-    words = f"{used.registers} registers, 0 spills, {plan.shared_bytes} bytes of shared memory, {hmma}"
-    return Rung.judged("compile", words, failures, tools, [])
-
-
-def _launcher(source: Path, tool: nvcc.Nvcc, arch: str) -> Path:
-    """The launcher as a library on the stand-in runtime; cached."""
-    from kgen.execute.gpu.harness import build_launcher
+def _library(source: Path, tool: nvcc.Nvcc, arch: str) -> Path | nvcc.CompileError:
+    """The launcher as a library on the stand-in runtime, its PTX beside it; cached."""
+    from kgen.execute.gpu.harness import BuildError, build_launcher
     from kgen.execute.gpu.ptx.library import engine_path
 
-    header = b"".join(path.read_bytes() for path in sorted(source.parent.glob("*.h")))
-    key = cache.key_of(source.read_bytes(), header, tool.version, arch, str(engine_path()))
-    flags = [*nvcc.gencode(arch), "-std=c++17"]
-    folder = cache.folder(
-        "launcher", key, lambda scratch: _discard(build_launcher(source, scratch, [tool.path], flags))
-    )
+    headers = b"".join(path.read_bytes() for path in sorted(source.parent.glob("*.h")))
+    flags = [*nvcc.gencode(arch), *nvcc.FLAGS]
+    key = cache.key_of(source.name, source.read_bytes(), headers, tool.version, " ".join(flags), str(engine_path()))
+    try:
+        folder = cache.folder("launcher", key, lambda out: _discard(build_launcher(source, out, [tool.path], flags)))
+    except BuildError as error:
+        return nvcc.CompileError(str(error).partition("\n")[2].replace(f"{source.parent}/", ""))
     return next(folder.glob("*.so"))
 
 
 def _discard(_: object) -> None:
-    """The build's result is the file it leaves."""
+    """The build's result is the files it leaves."""
+
+
+def _ptx(library: Path) -> Path:
+    return library.with_suffix(".ptx")
+
+
+def _compile_rung(assembled: nvcc.Assembled | nvcc.CompileError, plan: CudaPlan, tool: nvcc.Nvcc) -> Rung:
+    tools = {"nvcc": tool.version}
+    if isinstance(assembled, nvcc.CompileError):
+        return Rung.judged("compile", "", [assembled.text], tools, [])
+    used = assembled.resources
+    failures = []
+    if used.spill_stores or used.spill_loads:
+        failures.append(f"spills: {used.spill_stores} bytes stored, {used.spill_loads} loaded")
+    if assembled.hmma == 0:
+        failures.append("no tensor-core instruction in the machine code")
+    hmma = "HMMA not counted (no nvdisasm)" if assembled.hmma is None else f"{assembled.hmma} HMMA"
+    spills = "spills" if failures else "0 spills"
+    words = f"{used.registers} registers, {spills}, {plan.shared_bytes} bytes of shared memory, {hmma}"
+    return Rung.judged("compile", words, failures, tools, [])
 
 
 # ---- execution ------------------------------------------------------------------------------------------------------
@@ -116,9 +124,7 @@ class Shot:
     runs: tuple[Run, ...]
 
 
-def _executed(
-    kernel: Kernel, plan: CudaPlan, library: Path, ptx: Path, seed: str, only: Sequence[Case] | None
-) -> Iterator[Rung]:
+def _executed(kernel: Kernel, plan: CudaPlan, library: Path, seed: str, only: Sequence[Case] | None) -> Iterator[Rung]:
     from kgen.execute.gpu.harness import execute
 
     shapes = list(only or cases(kernel.signature, plan.tile_sizes, kernel.verify))
@@ -127,7 +133,7 @@ def _executed(
     shots.append(_far_shot(kernel, dict(align), seed))
     contract = list(_contract(kernel, dict(align), [case for case in shapes if case.refused]))
     runs = [run for shot in shots for run in shot.runs] + [run for _, run, _, _ in contract]
-    outcomes = iter(execute(library, ptx, runs, timeout_s=SECONDS))
+    outcomes = iter(execute(library, _ptx(library), runs, timeout_s=SECONDS))
     execute_failures: list[str] = []
     hazard_failures: list[str] = []
     for shot in shots:

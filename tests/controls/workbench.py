@@ -128,14 +128,16 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
 # ---- judgement ------------------------------------------------------------------------------------------------------
 
 
-def verdict(base: Base, library: Path, ptx: Path, shapes: Sequence[Mapping[str, int]], extra: Sequence[str]) -> set[str]:
+def verdict(
+    base: Base, library: Path, ptx: Path, shapes: Sequence[Mapping[str, int]], extra: Sequence[str]
+) -> set[str]:
     """Everything that the checks find: words that name the check.
 
     `numbers`, `padding` (elements between rows written) and kinds of findings: the eager run. `late`, `order`: other
     bits, or findings, than the eager run's with late copies, or in another order. `refusal`: a call that breaks the
     contract is not refused as it should be. `extra` adds `far` (offsets beyond 2^31) and `contract`.
     """
-    shots = [cuda._shot(base.kernel, _case(shape), dict(base.plan.align), SEED) for shape in shapes]
+    shots = [cuda._shot(base.kernel, case_of(shape), dict(base.plan.align), SEED) for shape in shapes]
     if "far" in extra:
         shots.append(cuda._far_shot(base.kernel, dict(base.plan.align), SEED))
     contract = list(cuda._contract(base.kernel, dict(base.plan.align), [])) if "contract" in extra else []
@@ -149,7 +151,8 @@ def verdict(base: Base, library: Path, ptx: Path, shapes: Sequence[Mapping[str, 
     return words
 
 
-def _case(shape: Mapping[str, int]) -> Case:
+def case_of(shape: Mapping[str, int]) -> Case:
+    """The shape as kgen.verify names one."""
     return Case(tuple(shape.items()), "control")
 
 

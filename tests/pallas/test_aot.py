@@ -24,7 +24,7 @@ RESIDUAL = Operand("residual", "bf16", "mn")
 def full(arch: str, dtype: str = "bf16", layouts: tuple[str, str] = ("mk", "nk")) -> Kernel:
     """A kernel with every kind of operand and two outputs."""
     outputs = (GELU, ("wide", "f32", "erf(acc) * row + residual"))
-    extras = (BIAS, ALPHA, ROW, RESIDUAL)
+    extras = (BIAS, ALPHA, replace(ROW, dtype=dtype), RESIDUAL)
     return kernel(arch, dtype, layouts, extras, outputs, (128, 128, 128))
 
 

@@ -28,7 +28,7 @@ LONG = "where(acc > bias, " + " + ".join(f"{n}.5 * acc" for n in range(12)) + ",
 def widest() -> Kernel:
     """A kernel that uses every operator, with as many operands as would fit no line."""
     extras = (BIAS, ALPHA, Operand("residual", "bf16", "bmn"), Operand("row_scale_of_the_result", "f32", "bm"))
-    outputs = (GELU, ("long", "f32", LONG), ("squashed", "bf16", "clamp(silu(acc), -1, 1) * residual"))
+    outputs = (GELU, ("long", "f32", LONG), ("squashed", "bf16", "clamp(silu(acc), -1, 1) * residual + row_scale_of_the_result"))
     return kernel(layouts=("bmk", "nk"), extras=extras, outputs=outputs, multiple_of={"k": 8})
 
 
@@ -38,6 +38,9 @@ KERNELS = {
     "no tail": kernel(multiple_of={"k": 256}),
     "no scalar": kernel(dtype="f32", extras=(), outputs=(("c", "f32", "acc"),)),
 }
+
+
+SPELT = {"load_k": "load", "broadcast_row": "broadcast", "broadcast_column": "broadcast"}
 
 
 def kernel_function(source: str) -> ast.FunctionDef:
@@ -51,7 +54,7 @@ def performed(source: str, maps: set[str]) -> list[tuple[str, str]]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name, value = node.targets[0].id, node.value
             called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else "map"
-            operation = "map" if name in maps else {"load_k": "load"}.get(called, called)
+            operation = "map" if name in maps else SPELT.get(called, called)
             found.append((node.lineno, operation, name))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
             call = node.value

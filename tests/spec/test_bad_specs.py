@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 from pathlib import Path
 
@@ -36,10 +35,10 @@ def _planned(document: Document) -> list[object]:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_messages(spec: Path) -> None:
+def test_messages(spec: Path, rewrite_golden: bool) -> None:
     text = "".join(f"{line}\n" for line in found(spec))
     expected = spec.with_suffix(".txt")
-    if os.environ.get("KGEN_REWRITE"):
+    if rewrite_golden:
         expected.write_text(text, "utf-8")
     assert text, "the spec is not wrong"
     assert text == expected.read_text("utf-8")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgen.spec.load import load_bytes
-from spec.good_spec import GOOD
+from tests.spec.good_spec import GOOD
 
 SEEDS = [
     GOOD,

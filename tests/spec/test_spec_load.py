@@ -15,7 +15,7 @@ from kgen.spec.load import collisions, load, load_all, load_bytes
 from kgen.spec.models import ALGORITHMS, ENTRIES
 from kgen.spec.problem import Problem
 from kgen.spec.vocabulary import ALIASES, OP_DTYPES, TARGET_FACTS, all_archs
-from spec.good_spec import GOOD, changed, document, messages
+from tests.spec.good_spec import GOOD, changed, document, messages
 
 PRODUCT = (("a: {dtype: bf16", "a: {dtype: f32"), ("b: {dtype: bf16", "b: {dtype: f32"))
 

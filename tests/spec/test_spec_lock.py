@@ -11,7 +11,7 @@ import pytest
 from kgen.spec.digest import kernel_digest, signature_digest
 from kgen.spec.kernel import Kernel
 from kgen.spec.lock import Entry, Lock, Missing, Stale, entry, fill, read, to_text, write
-from spec.good_spec import GOOD, changed, document
+from tests.spec.good_spec import GOOD, changed, document
 
 
 def kernel(text: str = GOOD) -> Kernel:

@@ -8,7 +8,7 @@ import pytest
 
 from kgen.spec.load import load
 from kgen.spec.project import find_root, find_specs, project_header, relative
-from spec.good_spec import GOOD
+from tests.spec.good_spec import GOOD
 
 
 def files(root: Path, *names: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import jsonschema
@@ -10,14 +9,14 @@ import pytest
 import yaml
 
 from kgen.spec.schema import schema, schema_text
-from spec.good_spec import GOOD, changed
+from tests.spec.good_spec import GOOD, changed
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_checked_in_schema_is_current() -> None:
-    """`kgen schema > kgen.schema.json` rewrites it, and so does KGEN_REWRITE=1."""
-    if os.environ.get("KGEN_REWRITE"):
+def test_the_checked_in_schema_is_current(rewrite_golden: bool) -> None:
+    """`kgen schema > kgen.schema.json` rewrites it, and so does `make golden`."""
+    if rewrite_golden:
         (ROOT / "kgen.schema.json").write_text(schema_text(), "utf-8")
     assert (ROOT / "kgen.schema.json").read_text("utf-8") == schema_text()
 

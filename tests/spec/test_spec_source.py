@@ -11,7 +11,7 @@ from kgen.spec import source as module
 from kgen.spec.diagnostic import Diagnostic
 from kgen.spec.scalar import character
 from kgen.spec.source import MAX_BYTES, Tree, parse, read_text
-from spec.good_spec import GOOD, changed, messages
+from tests.spec.good_spec import GOOD, changed, messages
 
 
 def tree(text: str) -> Tree:

@@ -9,7 +9,7 @@ from kgen.spec.digest import kernel_digest
 from kgen.spec.document import Document
 from kgen.spec.problem import Problem
 from kgen.spec.sweep import sweepable
-from spec.good_spec import GOOD, document, messages
+from tests.spec.good_spec import GOOD, document, messages
 
 
 def swept(sweep: str) -> Document:
