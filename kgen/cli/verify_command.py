@@ -43,8 +43,10 @@ def command(
     subjects = _subjects(Project(specs, out, only).plan(), source, out)
     made: list[Record] = []
     failing = False
+    out.note(f"verifying {len(subjects)} kernels")
     for record in _climb(subjects, seed, jobs):
         made.append(record)
+        out.note(f"[{len(made)}/{len(subjects)}]")
         missing = [name for name in required if record.rung(name).status is Status.NOT_RUN]
         failing = failing or record.failed or bool(missing)
         _show(out, record, missing)

@@ -9,10 +9,11 @@ import functools
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from kgen.toolchain import process
 
 REQUIRED_FEATURES = ("avx2", "fma", "f16c", "bmi1")
 
@@ -48,7 +49,7 @@ def compiler() -> Compiler:
         raise CompilerError(
             f"no C compiler: looked for {', '.join(candidates)} on PATH; install gcc or clang, or set KGEN_CC"
         )
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
+    version = process.run([path, "--version"]).stdout.splitlines()
     return Compiler(path, version[0] if version else "unknown", _features())
 
 
@@ -73,6 +74,6 @@ def build(output: Path, sources: Sequence[Path], flags: Sequence[str]) -> None:
         CompilerError: with the compiler's message.
     """
     command = [compiler().path, *flags, "-o", str(output), *map(str, sources)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompilerError(f"{' '.join(command)}\n{done.stderr[:4000]}")
+    done = process.run(command)
+    if done.code:
+        raise CompilerError(f"{' '.join(command)}\n{done.words[:4000]}")

@@ -10,15 +10,12 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from kgen.toolchain import cache
+from kgen.toolchain import cache, process
 
-SECONDS = 300
-"""Time limit of one run of a tool."""
 FLAGS = ("-std=c++17", "-Xcompiler", "-Wall,-Werror", "-Werror", "all-warnings")
 """How generated files are compiled here: any warning is an error."""
 
@@ -101,7 +98,7 @@ def _packaged(tool: str) -> str | None:
 
 def _version(nvcc: str) -> str | None:
     try:
-        out = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        out = process.run([nvcc, "--version"], seconds=60.0)
     except OSError:
         return None
     match = re.search(r"release [\d.]+, V([\d.]+)", out.stdout)
@@ -124,10 +121,8 @@ def assemble(nvcc: Nvcc, ptx: Path, arch: str) -> Assembled | CompileError:
     key = cache.key_of(ptx.read_bytes(), nvcc.version, nvcc.nvdisasm or "", arch)
     try:
         folder = cache.folder("ptxas", key, lambda scratch: _assemble(nvcc, ptx, arch, scratch))
-    except subprocess.CalledProcessError as error:
-        return CompileError(error.stderr.strip())
-    except subprocess.TimeoutExpired:
-        return CompileError(f"ptxas did not finish within {SECONDS} s")
+    except _ToolError as error:
+        return CompileError(str(error))
     sass = folder / "kernel.sass"
     hmma = len(re.findall(r"\bHMMA\.", sass.read_text())) if sass.is_file() else None
     return Assembled(parse_resources((folder / "ptxas.log").read_text()), hmma)
@@ -135,15 +130,21 @@ def assemble(nvcc: Nvcc, ptx: Path, arch: str) -> Assembled | CompileError:
 
 def _assemble(nvcc: Nvcc, ptx: Path, arch: str, out: Path) -> None:
     cubin = out / "kernel.cubin"
-    log = _run([nvcc.ptxas, "-v", "--generate-line-info", f"--gpu-name={arch}", "-o", str(cubin), str(ptx)])
+    log = _words([nvcc.ptxas, "-v", "--generate-line-info", f"--gpu-name={arch}", "-o", str(cubin), str(ptx)])
     (out / "ptxas.log").write_text(log)
     if nvcc.nvdisasm:
-        (out / "kernel.sass").write_text(_run([nvcc.nvdisasm, "-c", str(cubin)], stream="stdout"))
+        (out / "kernel.sass").write_text(_words([nvcc.nvdisasm, "-c", str(cubin)]))
 
 
-def _run(command: list[str], stream: str = "stderr") -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
-    return str(getattr(done, stream))
+class _ToolError(Exception):
+    """A tool failed, with what it said."""
+
+
+def _words(command: list[str]) -> str:
+    done = process.run(command)
+    if done.code:
+        raise _ToolError(done.words)
+    return done.stdout + done.stderr
 
 
 def parse_resources(log: str) -> Resources:

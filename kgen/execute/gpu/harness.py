@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import struct
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from kgen.execute.gpu.buffers import BufferSpec
 from kgen.execute.gpu.findings import Finding, errors
+from kgen.toolchain import process
 
 __all__ = [
     "BufferSpec", "BuildError", "Call", "Crash", "Field", "Finding", "KernelLaunch", "Main", "Outcome", "Pointer",
@@ -289,6 +289,6 @@ def emit_ptx(
 
 
 def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BuildError(f"{' '.join(command)}\n{(done.stderr or done.stdout)[:8000]}")
+    done = process.run(command)
+    if done.code:
+        raise BuildError(f"{' '.join(command)}\n{done.words[:8000]}")
