@@ -74,9 +74,7 @@ def stride_text(operand: Operand, dim: str) -> str:
     return f"{operand.name}_stride[{strides_of(operand).index(dim)}]"
 
 
-def build(
-    signature: Signature, align: Mapping[str, int], c_types: Mapping[str, str], limits: Limits
-) -> Abi:
+def build(signature: Signature, align: Mapping[str, int], c_types: Mapping[str, str], limits: Limits) -> Abi:
     """The interface of `signature`; `align` is the promised alignment in bytes of each tensor and its strides."""
     return Abi(
         kernel=signature.kernel,

@@ -146,7 +146,10 @@ def _count_problems(algorithm: Algorithm, space: Space, target: Path) -> Iterato
     if algorithm.threads > limit:
         words = f"{algorithm.warps_m} x {algorithm.warps_n} warps are {algorithm.threads} threads"
         yield Problem(
-            (*target, "warps"), "threads", f"{words}, over the {limit} of a block", f"allowed: at most {limit // 32} warps"
+            (*target, "warps"),
+            "threads",
+            f"{words}, over the {limit} of a block",
+            f"allowed: at most {limit // 32} warps",
         )
     if algorithm.stages not in STAGES:
         allowed = ", ".join(map(str, STAGES))
@@ -349,5 +352,3 @@ def _alternative(algorithm: Algorithm, space: Space) -> Alternative:
     time, bound = microseconds(algorithm, space)
     names = ("tile_m", "tile_n", "tile_k", "warps_m", "warps_n", "stages")
     return Alternative(tuple((".".join(place(name)), getattr(algorithm, name)) for name in names), time, bound)
-
-

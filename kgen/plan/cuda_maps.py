@@ -193,8 +193,9 @@ def _element_map(tile: Staged, rows: IndexExpr, k: IndexExpr, lane: IndexExpr, b
     fragment, own = Merge((as_expr(4), as_expr(lanes.registers))).lower((register,))
     row, k_in = lanes.element(lane, own)
     address = tile.address(rows + fragment * lanes.shape[0] + row, k + k_in) + base
-    return IndexMap("uint32_t", f"{tile.name}_element", "int lane, int warp, int i, int k_step, int r", _fit(to_c(address)),
-                    f"The element of {tile.name} in register r of the lane.")  # fmt: skip
+    parameters = "int lane, int warp, int i, int k_step, int r"
+    comment = f"The element of {tile.name} in register r of the lane."
+    return IndexMap("uint32_t", f"{tile.name}_element", parameters, _fit(to_c(address)), comment)
 
 
 # ---- epilogue -------------------------------------------------------------------------------------------------------

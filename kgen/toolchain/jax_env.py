@@ -10,8 +10,10 @@ from types import MappingProxyType, ModuleType
 
 INSTALL = "pip install 'kgen[pallas]'"
 
-INTERPRET_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0"})
-"""For processes that interpret kernels on the host."""
+INTERPRET_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
+    {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0", "XLA_FLAGS": "", "LIBTPU_INIT_ARGS": ""}
+)
+"""For processes that interpret kernels on the host: results do not depend on flags that the caller happens to have."""
 
 AOT_ENVIRONMENT: Mapping[str, str] = MappingProxyType({
     **INTERPRET_ENVIRONMENT,

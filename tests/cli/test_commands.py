@@ -151,7 +151,8 @@ def test_a_tile_changes_the_instantiation_only(project: Path, kgen: Kgen) -> Non
 
 
 def test_explain_lists_decisions_and_what_they_beat(project: Path, kgen: Kgen) -> None:
-    (project / "small.yaml").write_text(SPEC.replace(", tile: {m: 32, n: 32, k: 32}, warps: {m: 1, n: 1}, stages: 2", ""))
+    given = ", tile: {m: 32, n: 32, k: 32}, warps: {m: 1, n: 1}, stages: 2"
+    (project / "small.yaml").write_text(SPEC.replace(given, ""))
     data = json.loads(kgen("explain", "small.yaml", "--only", "sm_80", "--json").stdout)[0]
     chosen = {decision["field"]: decision["value"] for decision in data["decisions"]}
     assert {"tile.m", "tile.n", "tile.k", "warps.m", "warps.n", "stages", "block_order.group"} <= chosen.keys()

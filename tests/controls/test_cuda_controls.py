@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
-from workbench import Base, Edit, base_of, case_of, edited, returns, swap, verdict
 
 from kgen.toolchain import nvcc
 from kgen.verify.ladder import Subject, verify
 from kgen.verify.record import Status
+from tests.controls.workbench import Base, Edit, base_of, case_of, edited, returns, swap, verdict
 
 pytestmark = pytest.mark.skipif(isinstance(nvcc.find(), nvcc.ToolMissing), reason="nvcc is not installed")
 

@@ -13,8 +13,8 @@ from builders import ALPHA, BIAS, GELU, kernel, planned, text
 from kgen.arch import TPU_ARCHS
 from kgen.spec.kernel import Kernel, Operand
 from kgen.toolchain import jax_aot, jax_env
-from kgen.toolchain.jax_aot import AotRequest, AotResult, Argument, compile_all
 from kgen.toolchain.child import ChildError
+from kgen.toolchain.jax_aot import AotRequest, AotResult, Argument, compile_all
 from kgen.toolchain.jax_env import MissingTool
 
 ROW = Operand("row", "f32", "m")

@@ -84,7 +84,7 @@ def test_batches(layouts: tuple[str, str], extras: tuple[Operand, ...]) -> None:
     run(of, [(shape, "hlo", 0) for shape in ((130, 5, 129, 3), (2, 3, 0, 2))])
 
 
-@pytest.mark.parametrize(("batched", "seeds"), [(False, 3), (True, 1)])
+@pytest.mark.parametrize(("batched", "seeds"), [(False, 2), (True, 1)])
 def test_simulated_tpu_gives_the_same_bits_in_any_order(batched: bool, seeds: int) -> None:
     of = kernel(layouts=("bmk", "nk") if batched else ("mk", "kn"), tile=(8, 128, 128))
     shape = (8, 129, 129, 2) if batched else (9, 130, 257)

@@ -28,7 +28,8 @@ LONG = "where(acc > bias, " + " + ".join(f"{n}.5 * acc" for n in range(12)) + ",
 def widest() -> Kernel:
     """A kernel that uses every operator, with as many operands as would fit no line."""
     extras = (BIAS, ALPHA, Operand("residual", "bf16", "bmn"), Operand("row_scale_of_the_result", "f32", "bm"))
-    outputs = (GELU, ("long", "f32", LONG), ("squashed", "bf16", "clamp(silu(acc), -1, 1) * residual + row_scale_of_the_result"))
+    squashed = "clamp(silu(acc), -1, 1) * residual + row_scale_of_the_result"
+    outputs = (GELU, ("long", "f32", LONG), ("squashed", "bf16", squashed))
     return kernel(layouts=("bmk", "nk"), extras=extras, outputs=outputs, multiple_of={"k": 8})
 
 
@@ -137,21 +138,24 @@ def test_a_name_with_a_meaning_in_python_is_refused() -> None:
     assert said(of) == [("inputs.lambda", words, "rename it")]
 
 
+LAST, LAST_BUT_ONE = "the last dim of a block: 128 lanes", "the last dim but one of a block: 8 sublanes"
+
+
 @pytest.mark.parametrize(
-    ("layouts", "tile", "message", "fix"),
+    ("layouts", "tile", "dim", "size", "multiple", "why", "nearest"),
     [
-        (("mk", "nk"), (12, 128, 128), "tile.m = 12 is not a positive multiple of 8 (m is the last dim but one of a block: 8 sublanes)", "nearest: 16"),
-        (("km", "nk"), (8, 128, 128), "tile.m = 8 is not a positive multiple of 128 (m is the last dim of a block: 128 lanes)", "nearest: 128"),
-        (("mk", "nk"), (8, 64, 128), "tile.n = 64 is not a positive multiple of 128 (n is the last dim of a block: 128 lanes)", "nearest: 128"),
-        (("km", "nk"), (128, 128, 200), "tile.k = 200 is not a positive multiple of 128 (k is the last dim of a block: 128 lanes)", "nearest: 256"),
-        (("km", "kn"), (128, 128, 4), "tile.k = 4 is not a positive multiple of 8 (k is the last dim but one of a block: 8 sublanes)", "nearest: 8"),
+        (("mk", "nk"), (12, 128, 128), "m", 12, 8, LAST_BUT_ONE, 16),
+        (("km", "nk"), (8, 128, 128), "m", 8, 128, LAST, 128),
+        (("mk", "nk"), (8, 64, 128), "n", 64, 128, LAST, 128),
+        (("km", "nk"), (128, 128, 200), "k", 200, 128, LAST, 256),
+        (("km", "kn"), (128, 128, 4), "k", 4, 8, LAST_BUT_ONE, 8),
     ],
-)  # fmt: skip
+)
 def test_blocks_are_whole_register_tiles(
-    layouts: tuple[str, str], tile: tuple[int, int, int], message: str, fix: str
+    layouts: tuple[str, str], tile: tuple[int, int, int], dim: str, size: int, multiple: int, why: str, nearest: int
 ) -> None:
-    of = kernel(layouts=layouts, tile=tile)
-    assert said(of) == [(f"targets.0.tile.{message[5]}", message, fix)]
+    message = f"tile.{dim} = {size} is not a positive multiple of {multiple} ({dim} is {why})"
+    assert said(kernel(layouts=layouts, tile=tile)) == [(f"targets.0.tile.{dim}", message, f"nearest: {nearest}")]
 
 
 def test_vmem_is_bounded_to_the_byte() -> None:

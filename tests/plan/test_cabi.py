@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from builders import kernel, planned
-
 from kgen.plan.cabi import Abi, CheckClause
+from tests.plan.builders import kernel, planned
 
 
 def abi(fields: str = "", dtype: str = "bf16", a: str = "mk", b: str = "nk") -> Abi:

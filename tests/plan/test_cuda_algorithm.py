@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from builders import chosen, kernel, planned, problems
 
 from kgen.arch import CUDA_ARCHS
 from kgen.plan.cuda_algorithm import Algorithm, Space, microseconds, register_estimate, violations
 from kgen.spec.problem import Problem
+from tests.plan.builders import chosen, kernel, planned, problems
 
 ARCH = CUDA_ARCHS["sm_80"]
 SPACE = Space(ARCH, ARCH.mma[0], "k", "k")

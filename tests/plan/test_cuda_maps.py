@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
-from builders import cuda_kernels, kernel, planned
 
 from kgen.plan import CudaPlan
 from kgen.plan.cuda_views import Operand
 from kgen.spec.kernel import Kernel
 from kgen.transform import wavefronts
+from tests.plan.builders import cuda_kernels, kernel, planned
 
 KERNELS = (
     *cuda_kernels(),

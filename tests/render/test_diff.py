@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from outputs import outputs
-
 from kgen.render.diff import LAYERS, diff, layers
+from tests.render.outputs import outputs
 
 TWO, THREE = outputs()["gemm_sweep_sm_80_s2.cu"], outputs()["gemm_sweep_sm_80_s3.cu"]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from outputs import outputs, plans
 
 from kgen.plan import CudaPlan
 from kgen.toolchain import nvcc
+from tests.render.outputs import outputs, plans
 
 SOURCES = sorted(name for name in outputs() if name.endswith(".cu"))
 HEADERS = sorted(name for name in outputs() if name.endswith(".h"))

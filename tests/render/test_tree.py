@@ -7,11 +7,10 @@ import stat
 from pathlib import Path
 
 import pytest
-from outputs import outputs
 
-from kgen.render import tree
 from kgen.render.files import body_digest, body_of
 from kgen.render.tree import State, Verdict, compare, read_marks, write
+from tests.render.outputs import outputs
 
 SPEC = "specs/gemm_sweep.yaml"
 FILES = {name: text for name, text in outputs().items() if name.startswith("gemm_sweep")}
@@ -105,7 +104,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_other(folder: Path, mon
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tree.os, "replace", interrupted)
+    monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write(folder, compare(folder, FILES, frozenset({SPEC})))
     assert (folder / ONE).read_text() == "old"

@@ -17,7 +17,8 @@ def test_output_and_exit_code() -> None:
 
 
 def test_a_program_that_hangs_is_ended_with_its_children() -> None:
-    code = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).wait()"
+    child = "[sys.executable, '-c', 'import time; time.sleep(60)']"
+    code = f"import subprocess, sys; subprocess.Popen({child}).wait()"
     start = time.monotonic()
     done = process.run([sys.executable, "-c", code], seconds=1.0)
     assert done.code < 0
