@@ -5,12 +5,16 @@ A plan is the kernel with every decision made. Templates print plans; they see o
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kgen.spec.digest import kernel_digest, signature_digest
 from kgen.spec.kernel import Kernel
 from kgen.spec.sweep import nested
+
+_WIDTH = 104
+"""Characters of a statement in one line of a comment."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,11 @@ class Step:
     name: str
     text: str
     macro: str
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The statement in lines that fit behind a comment sign."""
+        return tuple(textwrap.wrap(self.text, _WIDTH, subsequent_indent="    "))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ generated launcher in the order given here; their names are what `<kernel>_check
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -124,7 +125,8 @@ def _description(signature: Signature) -> tuple[str, ...]:
     batch = "b," if signature.batched else ""
     product = f"acc[{batch}m,n] = sum over k of {_product_term(signature, 'a')} * {_product_term(signature, 'b')}"
     values = tuple(f"{_index(o)} = {o.dtype}({o.value.source})" for o in signature.outputs)
-    return (product, *values, "Indices are written slowest first; the last one has stride 1.")
+    words = (product, *values, "Indices are written slowest first; the last one has stride 1.")
+    return tuple(line for text in words for line in textwrap.wrap(text, _WIDTH, subsequent_indent="    "))
 
 
 def _product_term(signature: Signature, name: str) -> str:

@@ -91,10 +91,11 @@ def swizzles(row_bytes: int) -> list[Swizzle]:
     mask = min((chunks & -chunks) - 1, 7)
     shift = max(0, 3 - (chunks.bit_length() - 1))
     plain = Swizzle(row_bytes, row_bytes)
+    padded = [Swizzle(row_bytes, row_bytes + pad) for pad in (CHUNK, 2 * CHUNK)]
     if not mask:
-        return [plain, Swizzle(row_bytes, row_bytes + CHUNK)]
+        return [plain, *padded]
     xors = [Swizzle(row_bytes, row_bytes, s, mask) for s in (shift, *(s for s in range(4) if s != shift))]
-    return [plain, *xors, Swizzle(row_bytes, row_bytes + CHUNK)]
+    return [plain, *xors, *padded]
 
 
 @memoized

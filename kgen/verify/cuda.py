@@ -129,9 +129,9 @@ def _executed(kernel: Kernel, plan: CudaPlan, library: Path, seed: str, only: Se
 
     shapes = list(only or cases(kernel.signature, plan.tile_sizes, kernel.verify))
     align = plan.align
-    shots = [_shot(kernel, case, dict(align), seed) for case in shapes if not case.refused]
-    shots.append(_far_shot(kernel, dict(align), seed))
-    contract = list(_contract(kernel, dict(align), [case for case in shapes if case.refused]))
+    shots = [shot_of(kernel, case, dict(align), seed) for case in shapes if not case.refused]
+    shots.append(far_shot(kernel, dict(align), seed))
+    contract = list(contract_of(kernel, dict(align), [case for case in shapes if case.refused]))
     runs = [run for shot in shots for run in shot.runs] + [run for _, run, _, _ in contract]
     outcomes = iter(execute(library, _ptx(library), runs, timeout_s=SECONDS))
     execute_failures: list[str] = []
@@ -141,7 +141,7 @@ def _executed(kernel: Kernel, plan: CudaPlan, library: Path, seed: str, only: Se
         execute_failures += _judge_first(kernel, shot, results[0])
         hazard_failures += _judge_others(kernel, shot, results)
     for words, _, status, clause in contract:
-        execute_failures += _judge_refusal(words, next(outcomes), status, clause)
+        execute_failures += judge_refusal(words, next(outcomes), status, clause)
     names = [str(shot.case) for shot in shots]
     detail = f"{len(shots)} shapes, {len(contract)} refusals"
     yield Rung.judged("execute", detail, execute_failures, {"executor": "ptx"}, names)
@@ -149,7 +149,7 @@ def _executed(kernel: Kernel, plan: CudaPlan, library: Path, seed: str, only: Se
     yield Rung.judged("hazards", f"{len(shots)} shapes bit-equal under {orders}", hazard_failures, {}, names)
 
 
-def _shot(kernel: Kernel, case: Case, align: dict[str, int], seed: str, far: int = 0) -> Shot:
+def shot_of(kernel: Kernel, case: Case, align: dict[str, int], seed: str, far: int = 0) -> Shot:
     from kgen.execute.gpu.harness import Run
 
     sizes = dict(case.sizes)
@@ -163,14 +163,14 @@ def _shot(kernel: Kernel, case: Case, align: dict[str, int], seed: str, far: int
     return Shot(case, call, inputs, runs)
 
 
-def _far_shot(kernel: Kernel, align: dict[str, int], seed: str) -> Shot:
+def far_shot(kernel: Kernel, align: dict[str, int], seed: str) -> Shot:
     """Rows 2^30 elements apart: the last ones lie beyond 2^31 elements, where 32-bit offsets would wrap."""
     multiples = kernel.signature.multiple_of
     least = {"m": 3, "n": 5, "k": 6}
     sizes = {dim: -(-size // multiples.get(dim, 1)) * multiples.get(dim, 1) for dim, size in least.items()}
     if kernel.signature.batched:
         sizes["b"] = 2
-    return _shot(kernel, Case(tuple(sizes.items()), "beyond 2^31 elements"), align, seed, FAR)
+    return shot_of(kernel, Case(tuple(sizes.items()), "beyond 2^31 elements"), align, seed, FAR)
 
 
 def _call(kernel: Kernel, call: Arguments, inputs: Mapping[str, Array], suffix: str = "") -> Call:
@@ -183,7 +183,7 @@ def _call(kernel: Kernel, call: Arguments, inputs: Mapping[str, Array], suffix: 
 def _judge_first(kernel: Kernel, shot: Shot, result: Outcome | Crash) -> Iterator[str]:
     """The numbers of the eager run, its findings, and the padding it must not touch."""
     yield from (f"{shot.case}: {words}" for words in _problems(result, OK))
-    outputs = _outputs(kernel, shot, result)
+    outputs = outputs_of(kernel, shot, result)
     if outputs is None:
         return
     sizes = {"b": 1, **dict(shot.case.sizes)}
@@ -198,11 +198,11 @@ def _judge_first(kernel: Kernel, shot: Shot, result: Outcome | Crash) -> Iterato
 
 def _judge_others(kernel: Kernel, shot: Shot, results: Sequence[Outcome | Crash]) -> Iterator[str]:
     """The other modes and orders give the same bits as the first."""
-    first = _outputs(kernel, shot, results[0])
+    first = outputs_of(kernel, shot, results[0])
     for (mode, seed), result in zip(ORDERS[1:], results[1:], strict=True):
         where = f"{shot.case} ({mode}, seed {seed})"
         yield from (f"{where}: {words}" for words in _problems(result, OK))
-        other = _outputs(kernel, shot, result)
+        other = outputs_of(kernel, shot, result)
         if first is None or other is None:
             continue
         for name, (values, _) in other.items():
@@ -211,7 +211,7 @@ def _judge_others(kernel: Kernel, shot: Shot, results: Sequence[Outcome | Crash]
                 yield f"{where}: {name}{list(difference)} differs from the eager run"
 
 
-def _outputs(kernel: Kernel, shot: Shot, result: Outcome | Crash) -> dict[str, tuple[Array, bool]] | None:
+def outputs_of(kernel: Kernel, shot: Shot, result: Outcome | Crash) -> dict[str, tuple[Array, bool]] | None:
     from kgen.execute.gpu.harness import Outcome
 
     if not isinstance(result, Outcome):
@@ -241,7 +241,7 @@ Refusal = tuple[str, "Run", int, str]
 """What is wrong with the call, the run, the status it must return, and the words its clause must contain."""
 
 
-def _contract(kernel: Kernel, align: dict[str, int], refused: Sequence[Case]) -> Iterator[Refusal]:
+def contract_of(kernel: Kernel, align: dict[str, int], refused: Sequence[Case]) -> Iterator[Refusal]:
     """Calls that the launcher has to refuse, each for one reason, naming the clause."""
     from kgen.execute.gpu.harness import Run
 
@@ -286,7 +286,7 @@ def _misaligned(
         yield f"{name} stride one off", Run((strided,), buffers), BAD_ARGUMENT, f"{name}_stride"
 
 
-def _judge_refusal(words: str, result: Outcome | Crash, status: int, clause: str) -> Iterator[str]:
+def judge_refusal(words: str, result: Outcome | Crash, status: int, clause: str) -> Iterator[str]:
     from kgen.execute.gpu.harness import Crash
 
     yield from (f"{words}: {problem}" for problem in _problems(result, status))

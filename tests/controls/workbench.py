@@ -137,17 +137,17 @@ def verdict(
     bits, or findings, than the eager run's with late copies, or in another order. `refusal`: a call that breaks the
     contract is not refused as it should be. `extra` adds `far` (offsets beyond 2^31) and `contract`.
     """
-    shots = [cuda._shot(base.kernel, case_of(shape), dict(base.plan.align), SEED) for shape in shapes]
+    shots = [cuda.shot_of(base.kernel, case_of(shape), dict(base.plan.align), SEED) for shape in shapes]
     if "far" in extra:
-        shots.append(cuda._far_shot(base.kernel, dict(base.plan.align), SEED))
-    contract = list(cuda._contract(base.kernel, dict(base.plan.align), [])) if "contract" in extra else []
+        shots.append(cuda.far_shot(base.kernel, dict(base.plan.align), SEED))
+    contract = list(cuda.contract_of(base.kernel, dict(base.plan.align), [])) if "contract" in extra else []
     runs = [run for shot in shots for run in shot.runs] + [refusal[1] for refusal in contract]
     results = iter(execute(library, ptx, [replace(run, max_findings=4) for run in runs], timeout_s=20.0))
     words: set[str] = set()
     for shot in shots:
         words |= set(_judged(base, shot, [next(results) for _ in shot.runs]))
     for what, _, status, clause in contract:
-        words |= {"refusal" for _ in cuda._judge_refusal(what, next(results), status, clause)}
+        words |= {"refusal" for _ in cuda.judge_refusal(what, next(results), status, clause)}
     return words
 
 
@@ -167,7 +167,7 @@ def _judged(base: Base, shot: cuda.Shot, results: Sequence[Outcome | Crash]) -> 
 
 
 def _numbers(base: Base, shot: cuda.Shot, result: Outcome | Crash) -> Iterator[str]:
-    outputs = cuda._outputs(base.kernel, shot, result)
+    outputs = cuda.outputs_of(base.kernel, shot, result)
     wanted = expected(base.kernel.signature, {"b": 1, **dict(shot.case.sizes)}, shot.inputs, "cuda")
     for name, (values, clean) in (outputs or {}).items():
         if not compare(name, values, wanted[name]).ok:
@@ -186,7 +186,7 @@ def _findings(result: Outcome | Crash) -> Iterator[str]:
 
 
 def _differs(base: Base, shot: cuda.Shot, one: Outcome | Crash, other: Outcome | Crash) -> bool:
-    first, second = cuda._outputs(base.kernel, shot, one), cuda._outputs(base.kernel, shot, other)
+    first, second = cuda.outputs_of(base.kernel, shot, one), cuda.outputs_of(base.kernel, shot, other)
     if first is None or second is None:
         return False
     return any(first_difference(first[name][0], second[name][0]) is not None for name in first)

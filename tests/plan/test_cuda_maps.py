@@ -178,7 +178,7 @@ def test_elements_read_one_by_one_are_those_of_the_fragment(of: Kernel) -> None:
                 addresses = [place(lane, warp, i, step, register) for lane in range(32)]
                 expected = [wanted(tile, lane, register)[0] for lane in range(32)]
                 assert addresses == [tile.shared(first + row, first_k + k) for row, k in expected]
-                assert wavefronts(addresses, 4) <= 2, "rows one chunk of padding apart: two lanes to a bank at most"
+                assert wavefronts(addresses, 4) == 1
 
 
 def test_every_kind_of_fragment_load_is_among_the_kernels() -> None:
