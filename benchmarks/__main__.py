@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON value")
     options = parser.parse_args()
     found = list(_measure(options.parts or list(PARTS), options.runs))
-    print(json.dumps([asdict(figure) for figure in found], indent=2) if options.json else _table(found))
+    print(json.dumps([asdict(figure) for figure in found], indent=2) if options.json else table(found))
 
 
 def _measure(parts: list[str], runs: int) -> Iterator[Figure | Missing]:
@@ -33,7 +33,8 @@ def _measure(parts: list[str], runs: int) -> Iterator[Figure | Missing]:
             yield from PARTS[part](Path(folder), runs)
 
 
-def _table(found: list[Figure | Missing]) -> str:
+def table(found: list[Figure | Missing]) -> str:
+    """The figures as aligned text."""
     rows = [HEADINGS, *map(_row, found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)

@@ -96,3 +96,10 @@ def test_native_sources_are_short() -> None:
     sources = [path for path in PACKAGE.rglob("native/*") if path.is_file()]
     assert sources
     assert not [path.name for path in sources if len(path.read_text("utf-8").splitlines()) > 700]
+
+
+def test_no_two_tests_are_one_module() -> None:
+    """pytest names a test module by its file alone where the folder is no package: there, names must differ."""
+    files = sorted((PACKAGE.parent / "tests").rglob("test_*.py"))
+    names = [file.name for file in files if not (file.parent / "__init__.py").exists()]
+    assert len(names) == len(set(names))

@@ -32,9 +32,9 @@ IMPORTS = (
 )
 TAKEN = frozenset({
     "acc", "accumulate", "batch", "bool", "broadcast_column", "broadcast_row", "cast", "dict", "entry", "epilogue",
-    "fill", "float", "functools", "int", "interpret", "jax", "jnp", "k", "k_last", "k_step", "k_tail", "kernel",
-    "list", "load", "load_below", "load_k", "m", "mma", "n", "pl", "pltpu", "prologue", "sizes", "store", "str",
-    "tuple",
+    "fill", "float", "functools", "in_hbm", "int", "interpret", "jax", "jnp", "k", "k_last", "k_step", "k_tail",
+    "kernel", "list", "load", "load_below", "load_k", "m", "mma", "n", "pl", "pltpu", "prologue", "sizes", "store",
+    "str", "tuple",
 })  # fmt: skip
 """Names that mean something where a generated file has the names of its operands."""
 _NO_F16 = "no TPU has arithmetic in f16, and libtpu loads no f16 vectors"

@@ -64,11 +64,11 @@ def grid_dims(signature: Signature) -> list[str]:
 
 
 def _argument(operand: Operand) -> str:
-    """An input as the kernel takes it: a scalar as f32 in SMEM, a vector with a dim of 1 that makes it a matrix."""
+    """An input as the kernel takes it: a scalar as f32 in SMEM, anything else in HBM, a vector as a matrix."""
     if not operand.layout:
         return f"{operand.name}.astype(jnp.float32).reshape(1)"
     block = block_of(operand)
     if "1" not in (block.rows, block.columns):
-        return operand.name
+        return f"in_hbm({operand.name}, interpret)"
     batch = ["batch"] if operand.batched else []
-    return f"{operand.name}.reshape({', '.join([*batch, block.rows, block.columns])})"
+    return f"in_hbm({operand.name}.reshape({', '.join([*batch, block.rows, block.columns])}), interpret)"

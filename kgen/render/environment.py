@@ -6,7 +6,6 @@ Delimiters are `<% %>`, `${ }` and `<# #>`: Jinja's own collide with C++ and inl
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -64,8 +63,14 @@ def _emitter(made: Environment) -> Callable[[str, object], str]:
 
 def tidy(text: str, blank_lines: int) -> str:
     """`text` without trailing blanks, with at most `blank_lines` empty lines in a row and none at either end."""
-    stripped = "\n".join([line.rstrip() for line in text.splitlines()]).strip("\n")
-    return re.sub(rf"\n{{{blank_lines + 2},}}", "\n" * (blank_lines + 1), stripped) + "\n"
+    lines: list[str] = []
+    blank = blank_lines
+    for line in text.splitlines():
+        stripped = line.rstrip()
+        blank = 0 if stripped else blank + 1
+        if blank <= blank_lines:
+            lines.append(stripped)
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 @lru_cache(maxsize=16)

@@ -73,9 +73,8 @@ def lint(text: str, name: str, made: Environment) -> Iterator[Finding]:
     yield from _forbidden(tree, name)
     yield from _text_literals(tree, name)
     macros = {m["macro"]: _declared(m["rest"], known) for m in _MACRO.finditer(text)}
-    outer = _declared(text.partition("<%")[0] or text, known) or _declared(
-        text.split("\n<% macro", maxsplit=1)[0], known
-    )
+    first = _DECLARATION.search(text)
+    outer = _declared(first[0], known) if first else {}
     for macro in tree.find_all(nodes.Macro):
         yield from _Walk(name, macros.get(macro.name) or {}).block(macro.body, 0)
     body = [node for node in tree.body if not isinstance(node, nodes.Macro | nodes.FromImport)]

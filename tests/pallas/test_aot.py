@@ -61,9 +61,14 @@ def test_controls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     small = source.replace("TILE_N: Final = 128", "TILE_N: Final = 64")
     greedy = source.replace(" << 20", " << 12")
     assert len({source, uninitialised, small, greedy}) == 4
-    lint, block, vmem = compiled([request(of, (256, 256, 256), False, each) for each in (uninitialised, small, greedy)])
+    wide = kernel("tpu-v5e", tile=(128, 1024, 128))
+    placed = text(wide).replace("array if interpret else pltpu.with_memory_space_constraint(array, pltpu.HBM)", "array")
+    assert placed != text(wide)
+    asked = [request(of, (256, 256, 256), False, each) for each in (uninitialised, small, greedy)]
+    lint, block, vmem, bounds = compiled([*asked, request(wide, (129, 1025, 136), True, placed)])
     assert lint.compiled
     assert lint.lint[0].startswith("vmem_poison_use: Poisoned Vmem value use detected")
+    assert bounds.lint[0].startswith("bounds_check: Memory access out of bounds")
     assert not block.compiled
     assert "last two dimensions of your block shape are divisible by 8 and 128" in block.error
     assert not vmem.compiled
