@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SIMULATED = (("tpu", 0), ("tpu", 1), ("tpu", 2), ("eager", 0))
 """Mode and seed of the runs on a simulated TPU."""
-MOST_SHAPES = 4
 MOST_STEPS = 12
 """A shape is run on the simulated TPU where its grid has no more steps than this: about 0.1 s each."""
 
@@ -178,10 +177,13 @@ def _hazards_rung(plan: PallasPlan, shots: Sequence[Shot], text: str, tools: Map
 
 
 def _simulated(plan: PallasPlan, shots: Sequence[Shot]) -> list[Shot]:
-    """Shapes with a small grid, those with the most steps first; never none."""
+    """The shape with the most steps, and the one with the most along k, of those whose grid is small; never none."""
     steps = {shot: _steps(plan, dict(shot.case.sizes)) for shot in shots if not shot.case.refused}
-    small = sorted((shot for shot in steps if 0 < steps[shot] <= MOST_STEPS), key=lambda shot: -steps[shot])
-    return small[:MOST_SHAPES] or [min(steps, key=lambda shot: (steps[shot] == 0, steps[shot]))]
+    small = [shot for shot in steps if 0 < steps[shot] <= MOST_STEPS]
+    if not small:
+        return [min(steps, key=lambda shot: (steps[shot] == 0, steps[shot]))]
+    deep = max(small, key=lambda shot: dict(shot.case.sizes)["k"] // plan.tile_sizes["k"])
+    return list(dict.fromkeys((max(small, key=lambda shot: steps[shot]), deep)))
 
 
 def _steps(plan: PallasPlan, sizes: Mapping[str, int]) -> int:

@@ -7,7 +7,7 @@ of n terms, gamma_n sum |a| |b| with gamma_n = n u / (1 - n u) (Higham, Accuracy
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,10 @@ from kgen.spec.kernel import Output, Signature
 
 if TYPE_CHECKING:
     from kgen.verify.arrays import Array, Doubles
+
+
+SLAB = 1 << 14
+"""Elements of a slab in which tolerances are computed."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +115,42 @@ def _output(output: Output, env: Mapping[str, Bounded], sizes: Mapping[str, int]
     import numpy as np
 
     typed = output.value
-    computed = evaluate(typed, {name: _fitted(env[name], typed, name) for name in typed.names}, machine)
-    if typed.dtype != output.dtype:
-        computed = _stored(computed, DTYPES[typed.dtype], DTYPES[output.dtype], MACHINES[machine])
+    fitted = {name: _fitted(env[name], typed, name) for name in typed.names}
+    parts = [_slab_output(output, slab, machine) for slab in _slabs(typed, fitted)]
+    axis = max(0, len(typed.axes) - 2)
+    computed = Bounded(*(np.concatenate([getattr(p, f) for p in parts], axis) for f in ("value", "bound")))
     shape = tuple(sizes[dim] for dim in output.layout)
     own = [computed.value.shape[typed.axes.index(dim)] if dim in typed.axes else 1 for dim in output.layout]
     value, bound = (np.broadcast_to(array.reshape(own), shape) for array in (computed.value, computed.bound))
     return Expected(value, bound)
+
+
+def _slab_output(output: Output, env: Mapping[str, Bounded], machine: str) -> Bounded:
+    typed = output.value
+    computed = evaluate(typed, env, machine)
+    if typed.dtype == output.dtype:
+        return computed
+    return _stored(computed, DTYPES[typed.dtype], DTYPES[output.dtype], MACHINES[machine])
+
+
+def _slabs(typed: Typed, env: Mapping[str, Bounded]) -> Iterator[dict[str, Bounded]]:
+    """The variables a few rows at a time: what the interpreter makes of a slab stays in the processor's cache."""
+    dim = typed.axes[max(0, len(typed.axes) - 2)]
+    rows = max(v.value.shape[typed.env[n].axes.index(dim)] for n, v in env.items() if dim in typed.env[n].axes)
+    elements = max(variable.value.size for variable in env.values())
+    step = max(1, rows * SLAB // max(1, elements))
+    for start in range(0, max(1, rows), step):
+        yield {name: _rows(variable, typed.env[name].axes, dim, start, step) for name, variable in env.items()}
+
+
+def _rows(variable: Bounded, axes: str, dim: str, start: int, step: int) -> Bounded:
+    import numpy as np
+
+    if dim not in axes:
+        return variable
+    index = tuple(slice(start, start + step) if letter == dim else slice(None) for letter in axes)
+    bound = np.broadcast_to(variable.bound, variable.value.shape)
+    return Bounded(variable.value[index], bound[index])
 
 
 def _fitted(variable: Bounded, typed: Typed, name: str) -> Bounded:
