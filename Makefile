@@ -19,7 +19,7 @@ test: lint
 
 verify-all: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
-	$(BIN)/kgen verify specs/ -j $(JOBS) --require compile,execute
+	$(BIN)/kgen verify specs/ -j $(JOBS) --require compile,execute,hazards
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kgen.plan import cuda, pallas
+from kgen.plan.base import Plan
 from kgen.plan.cuda_views import CudaPlan
 from kgen.plan.pallas_views import PallasPlan
 from kgen.spec.kernel import Kernel
 from kgen.spec.problem import Problem
-
-Plan = CudaPlan | PallasPlan
 
 _PLANNERS: Mapping[str, Callable[[Kernel], Plan | tuple[Problem, ...]]] = MappingProxyType(
     {"cuda": cuda.plan, "pallas": pallas.plan}

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kgen.plan.cabi import Abi
 from kgen.spec.digest import kernel_digest, signature_digest
 from kgen.spec.kernel import Kernel
 from kgen.spec.sweep import nested
@@ -72,6 +73,41 @@ class Alternative:
     fields: tuple[tuple[str, int | str], ...]
     microseconds: float
     bound_by: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the plans of all targets have in common; a target's own class adds what its templates need."""
+
+    header: Header
+    target: str
+    abi: Abi | None
+    """The C interface, where the target has one."""
+    skeleton: str
+    """Template of the kernel layer."""
+    operators: tuple[str, ...]
+    """Macros of layer 1 that are about the whole plan, as `family.macro`."""
+    prologue: tuple[Step, ...]
+    epilogue: tuple[Step, ...]
+    tile: tuple[int, int, int]
+    """Extents along m, n and k."""
+    decisions: tuple[Decision, ...]
+    alternatives: tuple[Alternative, ...]
+
+    @property
+    def tile_sizes(self) -> Mapping[str, int]:
+        """Extents of the tile along each dim."""
+        return dict(zip("mnk", self.tile, strict=True))
+
+    @property
+    def loop(self) -> tuple[Step, ...]:
+        """The steps inside the reduction loop."""
+        raise NotImplementedError
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps in the order of the tile program."""
+        return (*self.prologue, *self.loop, *self.epilogue)
 
 
 def header_of(kernel: Kernel, resolved: Mapping[str, int | str], requires: str) -> Header:

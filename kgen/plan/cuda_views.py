@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kgen.plan.base import Alternative, Decision, Header, Step
+from kgen.plan.base import Plan, Step
 from kgen.plan.cabi import Abi
 
 
@@ -119,20 +119,15 @@ class VectorStep(Step):
 
 
 @dataclass(frozen=True)
-class CudaPlan:
+class CudaPlan(Plan):
     """A CUDA kernel with every decision made."""
 
-    header: Header
-    target: str
     abi: Abi
     device: Device
     includes: tuple[str, ...]
     function: str
-    skeleton: str
     mma: Instruction
     operands: tuple[Operand, ...]
-    operators: tuple[str, ...]
-    """Macros of layer 1 that are about the whole plan."""
     widenings: tuple[Conversion, ...]
     narrowings: tuple[Conversion, ...]
     constants: tuple[Constant, ...]
@@ -142,25 +137,14 @@ class CudaPlan:
     grid_limit: int
     vector: int
     odd_k_steps: bool
-    prologue: tuple[Step, ...]
     copies: tuple[Step, ...]
     products: tuple[Step, ...]
-    epilogue: tuple[Step, ...]
     threads: int
     shared_bytes: int
-    tile: tuple[int, int, int]
-    """Extents along m, n and k."""
     align: Mapping[str, int]
     """Promised alignment of each tensor and its strides, in bytes."""
-    decisions: tuple[Decision, ...]
-    alternatives: tuple[Alternative, ...]
 
     @property
-    def tile_sizes(self) -> Mapping[str, int]:
-        """Extents of the tile along each dim."""
-        return dict(zip("mnk", self.tile, strict=True))
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """All steps in the order of the tile program."""
-        return (*self.prologue, *self.copies, *self.products, *self.epilogue)
+    def loop(self) -> tuple[Step, ...]:
+        """Copies, then products."""
+        return (*self.copies, *self.products)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kgen.plan.base import Alternative, Decision, Header, Step
+from kgen.plan.base import Plan, Step
 
 
 @dataclass(frozen=True)
@@ -107,27 +106,18 @@ class StoreStep(Step):
 
 
 @dataclass(frozen=True)
-class PallasPlan:
+class PallasPlan(Plan):
     """A Pallas TPU kernel with every decision made."""
 
-    target: str
-    abi: None
-    """There is no C interface."""
-    header: Header
     summary: str
     description: tuple[str, ...]
     imports: tuple[str, ...]
-    operators: tuple[str, ...]
-    """Macros of layer 1 that this kernel uses, as `family.macro`."""
-    skeleton: str
     kernel_signature: str
     k_axis: int
     """Position of the steps along k in the grid."""
     has_tail: bool
     """k may end inside a block."""
-    prologue: tuple[Step, ...]
     steady: tuple[Step, ...]
-    epilogue: tuple[Step, ...]
     constants: tuple[Constant, ...]
     entry_signature: str
     sizes: tuple[NamedText, ...]
@@ -143,19 +133,10 @@ class PallasPlan:
     zero_k: tuple[NamedText, ...]
     call: str
     result: str
-    tile: tuple[int, int, int]
-    """Extents of m, n and k."""
     vmem_bytes: int
     """Analytic bound of the VMEM that the kernel needs."""
-    decisions: tuple[Decision, ...]
-    alternatives: tuple[Alternative, ...]
 
     @property
-    def tile_sizes(self) -> Mapping[str, int]:
-        """Extents of the tile along each dim."""
-        return dict(zip("mnk", self.tile, strict=True))
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """All steps in the order of the tile program."""
-        return (*self.prologue, *self.steady, *self.epilogue)
+    def loop(self) -> tuple[Step, ...]:
+        """Loads and the product of one block of k."""
+        return self.steady

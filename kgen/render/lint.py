@@ -163,8 +163,9 @@ class _Walk:
 def _hints(view: type) -> dict[str, typing.Any]:
     if not is_dataclass(view):
         return {}
-    hints = typing.get_type_hints(view, vars(__import__(view.__module__, fromlist=["_"])))
-    properties = {n: typing.get_type_hints(p.fget)["return"] for n, p in vars(view).items() if isinstance(p, property)}
+    hints = typing.get_type_hints(view)
+    members = {name: member for owner in reversed(view.__mro__) for name, member in vars(owner).items()}
+    properties = {n: typing.get_type_hints(p.fget)["return"] for n, p in members.items() if isinstance(p, property)}
     return {**{f.name: hints[f.name] for f in fields(view)}, **properties}
 
 
