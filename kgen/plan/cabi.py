@@ -35,9 +35,11 @@ class CheckClause:
 
     @property
     def statement(self) -> str:
-        """The C statement that checks the clause, on two lines where one is too long."""
+        """The C statement that checks the clause, on several lines where one is too long."""
         head, tail = f"if ({self.broken})", f'return "{self.name}";'
-        return f"{head} {tail}" if len(head) + len(tail) < _WIDTH else f"{head}\n    {tail}"
+        if len(head) + len(tail) < _WIDTH:
+            return f"{head} {tail}"
+        return "\n    ".join([*textwrap.wrap(head, _WIDTH, subsequent_indent="  "), tail])
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Abi:
     size_clauses: tuple[CheckClause, ...]
     tensor_clauses: tuple[CheckClause, ...]
     is_empty: str
+    has_batches: bool
     params: tuple[str, ...]
     assignments: tuple[Assignment, ...]
 
@@ -87,6 +90,7 @@ def build(signature: Signature, align: Mapping[str, int], c_types: Mapping[str, 
         size_clauses=_size_clauses(signature, limits),
         tensor_clauses=_tensor_clauses(signature, align),
         is_empty=" || ".join(f"args->{DIM_FIELDS[dim]} == 0" for dim in _output_dims(signature)),
+        has_batches=signature.batched,
         params=_params(signature, c_types),
         assignments=_assignments(signature, c_types),
     )
@@ -164,7 +168,17 @@ def _tensor_clauses(signature: Signature, align: Mapping[str, int]) -> tuple[Che
     clauses: list[CheckClause] = []
     for operand in _tensors(signature):
         clauses.extend(_operand_clauses(operand, align[operand.name]))
+        if isinstance(operand, Output) and operand.batched:
+            clauses.append(_apart(operand))
     return tuple(clauses)
+
+
+def _apart(output: Output) -> CheckClause:
+    """Matrices of a batch do not overlap: each clears the one before, or their rows interleave."""
+    batch, row = (f"args->{stride_text(output, dim)}" for dim in "bm")
+    clears = f"clears({batch}, args->m, {row}, args->n)", f"clears({row}, args->batch, {batch}, args->n)"
+    broken = f"args->batch > 1 && !{clears[0]} && !{clears[1]}"
+    return CheckClause(broken, f"{output.name} does not overlap between batches")
 
 
 def _operand_clauses(operand: Operand, align: int) -> list[CheckClause]:

@@ -11,7 +11,7 @@ from kgen.spec.models import CudaTarget, Spec, Target
 from kgen.spec.problem import Path, Problem
 from kgen.spec.project import header_fault
 from kgen.spec.signature import Resolved, layout_problems
-from kgen.spec.vocabulary import OP_DTYPES, RESERVED_NAMES, TARGET_FACTS, product_dtypes
+from kgen.spec.vocabulary import OP_DTYPES, RESERVED_SYMBOLS, TARGET_FACTS, product_dtypes
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TargetEntry:
 
 def document_problems(spec: Spec, base: Resolved, verify: list[int]) -> Iterator[Problem]:
     """Rules of the parts that all targets share. `verify` holds the shapes' indices in the document."""
-    if why := RESERVED_NAMES.get(spec.kernel):
+    if why := RESERVED_SYMBOLS.get(spec.kernel):
         yield Problem(("kernel",), "name", f"{spec.kernel} is {why}", "choose another name")
     if not any(layout_problems(base)):
         yield from _sizes(spec, base.dims, verify)
@@ -100,7 +100,7 @@ def target_problems(entry: TargetEntry) -> Iterator[Problem]:
     yield from _dtypes(entry)
     if isinstance(entry.entry, CudaTarget) and entry.entry.align is not None:
         yield from _align(entry.resolved, entry.entry.align, (*entry.path, "align"))
-    if entry.entry.as_ is not None and (why := RESERVED_NAMES.get(entry.entry.as_)):
+    if entry.entry.as_ is not None and (why := RESERVED_SYMBOLS.get(entry.entry.as_)):
         yield Problem((*entry.path, "as"), "name", f"{entry.entry.as_} is {why}", "choose another name")
 
 

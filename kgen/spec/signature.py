@@ -125,11 +125,14 @@ def _names(kernel: Resolved) -> Iterator[Problem]:
         name = operand.name
         why = RESERVED_NAMES.get(name)
         if name.endswith("_stride"):
-            why = "a field of the generated argument struct"
+            why = "named like a stride of the generated argument struct"
         if section == "outputs" and name in kernel.inputs:
             why = "already the name of an input"
         if section == "outputs" and name in kernel.op.operands:
             why = f"an operand of {kernel.spec.op}"
+        if not operand.layout and operand.dtype != "f32":
+            message = f"the scalar {name} is {operand.dtype}; scalars travel as C floats"
+            yield Problem((section, name, "dtype"), "scalar-dtype", message, "make it f32")
         if why:
             yield Problem((section, name), "name", f"{name} is {why}", "choose another name", on_key=True)
 

@@ -119,7 +119,18 @@ public register reinterpret_cast requires restrict return short signed sizeof st
 switch template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
 volatile wchar_t while xor half main errno assert stdin stdout stderr unix linux
 """
-_GENERATED = ("acc", "args", "config", "jax", "jnp", "pl", "pltpu", "lax", "functools", "range", "len")
+_TYPES = ("int8_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "uintptr_t", "size_t")
+_HEADERS = """
+assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
+stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype unistd cuda cuda_runtime
+cuda_runtime_api cuda_bf16 cuda_fp16 cuda_fp8 hip_runtime
+"""
+_FUNCTIONS = """
+abort abs atoi calloc close cos exit exp fclose fopen fprintf fputs free fwrite getenv log malloc memcmp memcpy memmove
+memset open pow printf puts qsort rand read realloc sin snprintf sqrt strcmp strcpy strlen time write
+failing_clause failing_device_clause
+"""
+_GENERATED = ("acc", "args", "tiles_m", "tiles_n", "config", "jax", "jnp", "pl", "pltpu", "lax", "functools", "range", "len")
 _ARGUMENT_FIELDS = ("struct_size", "m", "n", "k", "batch", "workspace", "workspace_size", "stream")
 
 RESERVED_NAMES: Mapping[str, str] = MappingProxyType(
@@ -128,7 +139,16 @@ RESERVED_NAMES: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(_GENERATED, "a name that generated code uses itself"),
         **dict.fromkeys(_ARGUMENT_FIELDS, "a field of the generated argument struct"),
         **dict.fromkeys((*keyword.kwlist, *keyword.softkwlist), "a Python keyword"),
-        **dict.fromkeys(_C_WORDS.split(), "a C or C++ word"),
+        **dict.fromkeys((*_C_WORDS.split(), *_TYPES), "a C or C++ word"),
     }
 )
 """Names no operand, kernel or file may have -> why."""
+
+RESERVED_SYMBOLS: Mapping[str, str] = MappingProxyType(
+    {
+        **RESERVED_NAMES,
+        **dict.fromkeys(_HEADERS.split(), "the name of a C or CUDA header"),
+        **dict.fromkeys(_FUNCTIONS.split(), "a function that other code has"),
+    }
+)
+"""Names no kernel or file may have -> why: its header and its C functions would stand in front of others."""
