@@ -18,7 +18,7 @@ _WORDS = {
     State.STALE: "stale: made from an older spec, lock or template",
     State.EDITED: "edited by hand",
     State.FOREIGN: "not made by kgen",
-    State.ORPHAN: "orphan: its spec no longer makes it",
+    State.ORPHAN: "orphan: its spec no longer makes it, or is gone",
 }
 
 
@@ -35,9 +35,11 @@ def command(
     out = Output(as_json, quiet)
     project = Project(specs, out, only)
     planned = project.plan(choose=False)
-    files = render([one.plan for one in planned], Path(templates) if templates else None)
-    verdicts = compare(Path(folder), files, project.specs if not only else frozenset())
+    files = render([one.plan for one in planned], Path(templates) if templates else None, project.declared())
+    verdicts = compare(Path(folder), files, project.specs if not only else frozenset(), project.root)
     drifted = [v for v in verdicts if v.state is not State.SAME]
+    if drifted:
+        project.note_templates(planned)
     for verdict in drifted:
         out.say(f"{folder}/{verdict.path}: {_WORDS[verdict.state]}")
         out.say(_diff(folder, verdict))

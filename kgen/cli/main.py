@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
+from typing import Any
 
 import click
 
@@ -25,6 +27,23 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+class Refused(click.ClickException):
+    """Something outside kgen that a command cannot do without."""
+
+    exit_code = 2
+
+
+def template_words(error: Exception) -> str | None:
+    """Template file, line and message of an error in a template; None for any other error."""
+    if not type(error).__module__.startswith("jinja2") and not isinstance(error, UnicodeDecodeError):
+        return None
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{frame.filename}:{frame.lineno}" for frame in frames if frame.filename.endswith(".jinja")]
+    name, line = getattr(error, "filename", None) or getattr(error, "name", None), getattr(error, "lineno", None)
+    place = f"{name}:{line}" if name and line else places[-1] if places else "template"
+    return f"{place}: {type(error).__name__}: {error}"
+
+
 class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -39,6 +58,21 @@ class _Lazy(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; what the machine or a template of the user's refuses is said without a traceback."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            place = error.filename or "kgen"
+            raise Refused(f"{place}: {error.strerror or error}") from error
+        except Exception as error:
+            words = template_words(error)
+            if words is None:
+                raise
+            raise Refused(words) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

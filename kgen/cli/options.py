@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -13,8 +14,21 @@ SPECS = click.argument("specs", nargs=-1, required=True, type=click.Path())
 ONLY = click.option(
     "--only", "only", multiple=True, metavar="NAME", help="Only this kernel, arch or target (repeatable)."
 )
+
+
+def _overrides(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    from kgen.render.environment import unknown_overrides
+
+    if value is not None and (unknown := unknown_overrides(Path(value))):
+        raise click.BadParameter(f"these replace no shipped template: {', '.join(unknown)}")
+    return value
+
+
 TEMPLATES = click.option(
-    "--templates", type=click.Path(exists=True, file_okay=False), help="Folder whose files replace shipped templates."
+    "--templates",
+    type=click.Path(exists=True, file_okay=False),
+    callback=_overrides,
+    help="Folder whose files replace shipped templates.",
 )
 
 

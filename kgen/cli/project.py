@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +16,7 @@ import click
 
 from kgen import __version__
 from kgen.plan import Plan, plan_kernel
+from kgen.plan.cabi import C_TARGETS, Declared, declared, header_file
 from kgen.render.environment import template_digest
 from kgen.spec import lock as locks
 from kgen.spec.diagnostic import Diagnostic
@@ -108,6 +112,16 @@ class Project:
             words = "no kernel, arch or target"
             self.out.fail(Diagnostic("--only", 0, 0, "no-kernel", f"{words} {name!r}") for name in missing)
 
+    def declared(self) -> dict[str, list[Declared]]:
+        """By header: every C kernel of the specs, selected or not, so that a selection never loses declarations."""
+        found: dict[str, list[Declared]] = {}
+        for document in self.documents:
+            for kernel in document.kernels():
+                if kernel.target in C_TARGETS:
+                    path = header_file(kernel.signature)
+                    found.setdefault(path, []).append(declared(kernel.name, kernel.signature))
+        return found
+
     def plan(self, choose: bool = True, anew: bool = False) -> list[Planned]:
         """The plans of all selected kernels, under the lock.
 
@@ -126,6 +140,9 @@ class Project:
             if isinstance(plan, tuple):
                 broken.extend(document.diagnose(plan, kernel))
                 continue
+            if isinstance(locked, Kernel) and plan.decisions:
+                lacking = ", ".join(decision.field for decision in plan.decisions)
+                stale.append(_stale(kernel, f"the lock does not say {lacking}"))
             if isinstance(locked, locks.Missing) and plan.decisions and not choose:
                 stale.append(_stale(kernel, "the lock has no entry for it"))
             planned.append(Planned(kernel, plan, document))
@@ -135,17 +152,42 @@ class Project:
             self.out.fail(stale, DRIFT)
         return planned
 
+    def note_templates(self, planned: Iterable[Planned]) -> None:
+        """Say where templates are not those that the lock was written with: output may differ for that alone."""
+        for target in sorted({one.plan.target for one in planned}):
+            recorded = self.lock.templates.get(target)
+            if recorded is not None and recorded != template_digest(target):
+                self.out.note(f"{LOCK}: written by kgen {self.lock.kgen} with other {target} templates than these")
+
     def relock(self, planned: Iterable[Planned], anew: bool = False) -> bool:
-        """Record what was chosen; True where that changed the lock."""
-        kernels = dict(self.lock.kernels)
+        """Record what was chosen; True where that changed the lock. Others may be doing the same for other kernels."""
+        with _alone(self.root):
+            lock = locks.read(self.lock_path)
+            if not isinstance(lock, locks.Lock):
+                self.out.fail(lock)
+            return self._relock(lock, list(planned), anew)
+
+    def _relock(self, lock: locks.Lock, planned: list[Planned], anew: bool) -> bool:
+        kernels = dict(lock.kernels)
         for one in planned:
             if one.plan.decisions and (anew or one.kernel.name not in kernels):
                 kernels[one.kernel.name] = locks.entry(one.kernel, {d.field: d.value for d in one.plan.decisions})
-        if kernels == self.lock.kernels and not anew:
+        if kernels == lock.kernels and not anew:
             return False
         digests = {target: template_digest(target) for target in sorted({one.plan.target for one in planned})}
-        new = replace(self.lock, kgen=__version__, templates={**self.lock.templates, **digests}, kernels=kernels)
+        new = replace(lock, kgen=__version__, templates={**lock.templates, **digests}, kernels=kernels)
         return locks.write(self.lock_path, new)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Holds an advisory lock on a folder: what is read and written meanwhile is not overtaken by another kgen."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _stale(kernel: Kernel, reason: str) -> Diagnostic:

@@ -31,8 +31,8 @@ def command(
     out = Output(as_json, quiet)
     project = Project(specs, out, only)
     planned = project.plan()
-    files = render([one.plan for one in planned], Path(templates) if templates else None)
-    verdicts = compare(Path(folder), files, project.specs)
+    files = render([one.plan for one in planned], Path(templates) if templates else None, project.declared())
+    verdicts = compare(Path(folder), files, project.specs, project.root)
     refused = [v for v in verdicts if v.state in (State.EDITED, State.FOREIGN)]
     if refused and not force:
         out.fail((_refusal(folder, v.path, v.state) for v in refused), DRIFT)

@@ -5,12 +5,13 @@ A plan is the kernel with every decision made. Templates print plans; they see o
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kgen.plan.cabi import Abi
-from kgen.spec.digest import kernel_digest, signature_digest
+from kgen.spec.digest import kernel_digest
 from kgen.spec.kernel import Kernel
 from kgen.spec.sweep import nested
 
@@ -34,7 +35,8 @@ class Header:
     """Minimum tool versions, e.g. `nvcc >= 11.1, C++17`."""
     licence: tuple[str, ...]
     """SPDX and other lines that the owner of the output asks for."""
-    signature_digest: str = ""
+    command: str
+    """What makes the file again."""
 
 
 @dataclass(frozen=True)
@@ -121,5 +123,5 @@ def header_of(kernel: Kernel, resolved: Mapping[str, int | str], requires: str) 
         schedule=str(resolved["schedule"]),
         requires=requires,
         licence=kernel.header,
-        signature_digest=signature_digest(kernel.signature),
+        command=f"kgen render {shlex.quote(kernel.spec)}",
     )

@@ -9,12 +9,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from kgen.expr import DTYPES
 from kgen.spec.kernel import Operand, Output, Signature
 
 DIM_FIELDS: Mapping[str, str] = {"m": "m", "n": "n", "k": "k", "b": "batch"}
 """Dim letter -> member of the argument struct."""
+C_TARGETS = ("cuda",)
+"""Targets whose kernels have a C interface."""
 _WIDTH = 114
 
 
@@ -51,6 +54,15 @@ class Assignment:
 
 
 @dataclass(frozen=True)
+class Declared:
+    """What a header says of one kernel: its symbol, what it computes, and the members of its argument struct."""
+
+    kernel: str
+    description: tuple[str, ...]
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
 class Abi:
     """The argument struct, the clauses its launchers check, and the parameters that kernels receive."""
 
@@ -58,8 +70,7 @@ class Abi:
     arguments: str
     header_file: str
     guard: str
-    description: tuple[str, ...]
-    members: tuple[Member, ...]
+    declared: Declared
     size_clauses: tuple[CheckClause, ...]
     tensor_clauses: tuple[CheckClause, ...]
     is_empty: str
@@ -83,10 +94,9 @@ def build(signature: Signature, align: Mapping[str, int], c_types: Mapping[str, 
     return Abi(
         kernel=signature.kernel,
         arguments=f"{signature.kernel}_args",
-        header_file=f"{signature.kernel}.h",
+        header_file=header_file(signature),
         guard=f"{signature.kernel.upper()}_H",
-        description=_description(signature),
-        members=_members(signature),
+        declared=declared(signature.kernel, signature),
         size_clauses=_size_clauses(signature, limits),
         tensor_clauses=_tensor_clauses(signature, align),
         is_empty=" || ".join(f"args->{DIM_FIELDS[dim]} == 0" for dim in _output_dims(signature)),
@@ -103,6 +113,16 @@ class Limits:
     tile_m: int
     tile_n: int
     blocks: int
+
+
+def declared(kernel: str, signature: Signature) -> Declared:
+    """The declaration of a kernel; overrides of a target show in its description and in the members' comments."""
+    return Declared(kernel, _description(signature), _members(signature))
+
+
+def header_file(signature: Signature) -> str:
+    """The C header that all kernels of a signature share."""
+    return f"{signature.kernel}.h"
 
 
 def _output_dims(signature: Signature) -> str:
@@ -125,6 +145,7 @@ def _index(operand: Operand) -> str:
     return f"{operand.name}[{','.join(operand.layout)}]" if operand.layout else operand.name
 
 
+@cache
 def _description(signature: Signature) -> tuple[str, ...]:
     batch = "b," if signature.batched else ""
     product = f"acc[{batch}m,n] = sum over k of {_product_term(signature, 'a')} * {_product_term(signature, 'b')}"
@@ -137,6 +158,7 @@ def _product_term(signature: Signature, name: str) -> str:
     return _index(signature.operand(name))
 
 
+@cache
 def _members(signature: Signature) -> tuple[Member, ...]:
     sizes = ", ".join(DIM_FIELDS[dim] for dim in _dims(signature))
     members = [Member(f"int64_t {sizes}", "sizes, any of them may be 0")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from kgen.arch import CUDA_ARCHS, CudaArch, MmaInstruction
 from kgen.expr import DTYPES
@@ -82,7 +83,7 @@ def _plan(kernel: Kernel, choice: Choice, space: Space) -> CudaPlan:
     return CudaPlan(
         header=header_of(kernel, _resolved(algorithm, kernel), f"nvcc >= {space.arch.minimum_nvcc}, C++17"),
         target="cuda",
-        abi=_abi(signature, tuple(align.items()), cabi.Limits(algorithm.tile_m, algorithm.tile_n, GRID_BLOCKS)),
+        abi=_declaring(kernel, _abi(signature, tuple(align.items()), _limits(algorithm))),
         device=Device(space.arch.major, space.arch.minor),
         includes=_includes(signature, body.helpers),
         function=signature.op,
@@ -136,6 +137,15 @@ def _align(kernel: Kernel) -> dict[str, int]:
     common = given if isinstance(given, int) else ALIGN
     tensors = [o for o in (*kernel.signature.inputs, *kernel.signature.outputs) if o.layout]
     return {o.name: max(int(str(table.get(o.name, common))), DTYPES[o.dtype].bytes) for o in tensors}
+
+
+def _limits(algorithm: Algorithm) -> cabi.Limits:
+    return cabi.Limits(algorithm.tile_m, algorithm.tile_n, GRID_BLOCKS)
+
+
+def _declaring(kernel: Kernel, abi: cabi.Abi) -> cabi.Abi:
+    """The interface that all kernels of a signature share, as this one declares it."""
+    return replace(abi, declared=cabi.declared(kernel.name, kernel.signature))
 
 
 @memoized

@@ -144,6 +144,10 @@ class CudaPlan(Plan):
     align: Mapping[str, int]
     """Promised alignment of each tensor and its strides, in bytes."""
 
+    def constant(self, name: str) -> int:
+        """A constant of Config; 0 where it has none of this name."""
+        return next((constant.value for constant in self.constants if constant.name == name), 0)
+
     @property
     def loop(self) -> tuple[Step, ...]:
         """Copies, then products."""

@@ -73,6 +73,12 @@ def tidy(text: str, blank_lines: int) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def unknown_overrides(overrides: Path) -> list[str]:
+    """Files under `overrides` that replace no shipped template, relative to it."""
+    found = (path.relative_to(overrides) for path in sorted(overrides.rglob("*")) if path.is_file())
+    return [path.as_posix() for path in found if not (template_root() / path).is_file()]
+
+
 @lru_cache(maxsize=16)
 def template_digest(target: str) -> str:
     """Digest of the shipped templates of `target`: names and texts, in order of name."""

@@ -19,7 +19,7 @@ from kgen.spec.document import MAX_FILE_NAME, Document, TargetKernels, diagnose
 from kgen.spec.models import Spec
 from kgen.spec.problem import Path, Problem
 from kgen.spec.project import project_header, relative
-from kgen.spec.source import Tree, parse, read_text
+from kgen.spec.source import MAX_BYTES, Tree, parse, read_text
 from kgen.spec.vocabulary import all_archs, target_of
 
 
@@ -54,8 +54,14 @@ def load_bytes(raw: bytes, file: str, header: tuple[str, ...] = ()) -> LoadResul
 
 
 def _file(path: FilePath, name: str, header: tuple[str, ...]) -> LoadResult:
+    if not name.isprintable():
+        fix = "rename it: generated files name their spec"
+        return LoadResult((), (Diagnostic(repr(name), 0, 0, "file-name", "it has unprintable characters", fix),))
     try:
-        return _content(path.read_bytes(), name, header)
+        if not path.is_file():
+            return LoadResult((), (Diagnostic(name, 0, 0, "unreadable", "not a regular file"),))
+        with path.open("rb") as file:
+            return _content(file.read(MAX_BYTES + 1), name, header)
     except OSError as error:
         return LoadResult((), (Diagnostic(name, 0, 0, "unreadable", error.strerror or "cannot be read"),))
 

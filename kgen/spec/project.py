@@ -21,10 +21,18 @@ def find_root(start: Path) -> Path:
     """
     folder = start.absolute()
     folder = folder if folder.is_dir() else folder.parent
-    above = (folder, *folder.parents)
+    above = _within_repository((folder, *folder.parents))
     locked = next((place for place in above if (place / LOCK).is_file()), None)
     marked = next((place for place in above if any((place / mark).exists() for mark in _MARKS)), None)
     return locked or marked or folder
+
+
+def _within_repository(above: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Up to the root of the repository, where there is one: nothing outside it is the project's."""
+    for index, place in enumerate(above):
+        if (place / ".git").exists():
+            return above[: index + 1]
+    return above
 
 
 def relative(path: Path, root: Path) -> str:

@@ -101,7 +101,9 @@ class Tree:
 def read_text(raw: bytes, file: str) -> Source | Diagnostic:
     """Decode a file, or say why it is not one: too large, not UTF-8, control characters, odd line ends."""
     if len(raw) > MAX_BYTES:
-        return Diagnostic(file, 0, 0, "too-large", f"{len(raw)} bytes", f"a spec has at most {MAX_BYTES} bytes")
+        return Diagnostic(
+            file, 0, 0, "too-large", f"more than {MAX_BYTES} bytes", f"a spec has at most {MAX_BYTES} bytes"
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -130,7 +130,21 @@ abort abs atoi calloc close cos exit exp fclose fopen fprintf fputs free fwrite 
 memset open pow printf puts qsort rand read realloc sin snprintf sqrt strcmp strcpy strlen time write
 failing_clause failing_device_clause
 """
-_GENERATED = ("acc", "args", "tiles_m", "tiles_n", "config", "jax", "jnp", "pl", "pltpu", "lax", "functools", "range", "len")
+_GENERATED = (
+    "acc",
+    "args",
+    "tiles_m",
+    "tiles_n",
+    "config",
+    "jax",
+    "jnp",
+    "pl",
+    "pltpu",
+    "lax",
+    "functools",
+    "range",
+    "len",
+)
 _ARGUMENT_FIELDS = ("struct_size", "m", "n", "k", "batch", "workspace", "workspace_size", "stream")
 
 RESERVED_NAMES: Mapping[str, str] = MappingProxyType(

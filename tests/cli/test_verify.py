@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kgen.execute.gpu.ptx import library
 from kgen.toolchain import nvcc
+from kgen.toolchain.cc import CompilerError
 from tests.cli.conftest import Kgen
 
 
@@ -70,6 +72,18 @@ def test_a_missing_tool_is_said_and_fails_only_where_required(
     required = kgen("verify", "small.yaml", "--only", "sm_80", "--require", "compile")
     assert required.exit_code == 1
     assert "compile was required and did not run" in required.stdout
+
+
+def test_a_missing_c_compiler_is_said(project: Path, kgen: Kgen, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Path:
+        raise CompilerError("no C compiler: install one\nand more words")
+
+    monkeypatch.setattr(library, "engine_path", missing)
+    monkeypatch.setattr(nvcc, "find", lambda: nvcc.Nvcc("nvcc", "13.0"))
+    result = kgen("verify", "small.yaml", "--only", "sm_80", "--json")
+    assert result.exit_code == 0
+    rungs = json.loads(result.stdout)[0]["rungs"]
+    assert [(rung["status"], rung["detail"]) for rung in rungs[:3]] == [("not run", "no C compiler: install one")] * 3
 
 
 def test_an_unknown_rung_is_a_usage_error(project: Path, kgen: Kgen) -> None:

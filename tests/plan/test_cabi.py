@@ -42,7 +42,7 @@ def test_a_batch_may_share_an_operand() -> None:
     assert names(shared.size_clauses)[-1] == "ceil(m / 64) * ceil(n / 64) * batch <= 2147483647"
     by_name = {clause.name: clause.broken for clause in shared.tensor_clauses}
     assert by_name["a_stride[0] >= 0"] == "args->a_stride[0] < 0", "a stride of 0 repeats one matrix"
-    assert shared.members[0].declaration == "int64_t m, n, k, batch"
+    assert shared.declared.members[0].declaration == "int64_t m, n, k, batch"
 
 
 def test_a_clause_is_broken_where_it_says() -> None:
@@ -60,7 +60,7 @@ def test_long_clauses_stand_on_two_lines() -> None:
 
 
 def test_members_in_the_order_of_the_struct() -> None:
-    assert [member.declaration for member in abi().members] == [
+    assert [member.declaration for member in abi().declared.members] == [
         "int64_t m, n, k", "const void *a", "const void *b", "void *c",
         "int64_t a_stride[1]", "int64_t b_stride[1]", "int64_t c_stride[1]",
     ]  # fmt: skip

@@ -12,19 +12,20 @@ from kgen.render.files import body_digest, body_of
 from kgen.render.tree import State, Verdict, compare, read_marks, write
 from tests.render.outputs import outputs
 
+ROOT = Path(__file__).parents[2]
 SPEC = "specs/gemm_sweep.yaml"
 FILES = {name: text for name, text in outputs().items() if name.startswith("gemm_sweep")}
 ONE = "gemm_sweep_sm_80_s2.cu"
 
 
 def states(folder: Path, files: dict[str, str] = FILES, specs: frozenset[str] = frozenset({SPEC})) -> dict[str, State]:
-    return {verdict.path: verdict.state for verdict in compare(folder, files, specs)}
+    return {verdict.path: verdict.state for verdict in compare(folder, files, specs, ROOT)}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder as `kgen render` leaves it."""
-    write(tmp_path, compare(tmp_path, FILES, frozenset({SPEC})))
+    write(tmp_path, compare(tmp_path, FILES, frozenset({SPEC}), ROOT))
     return tmp_path
 
 
@@ -77,9 +78,21 @@ def test_orphans_are_files_that_these_specs_no_longer_make(folder: Path) -> None
     assert set(states(folder)) == set(FILES)
 
 
+def test_a_file_whose_spec_is_gone_is_an_orphan(folder: Path, tmp_path: Path) -> None:
+    left = {name: text for name, text in FILES.items() if name != ONE}
+    (verdict,) = (v for v in compare(folder, left, frozenset(), tmp_path / "project") if v.state is State.ORPHAN)
+    assert verdict.path == ONE
+
+
+def test_orphans_in_folders_below_are_found(folder: Path) -> None:
+    (folder / "old").mkdir()
+    (folder / "old" / ONE).write_text(FILES[ONE])
+    assert states(folder)[f"old/{ONE}"] is State.ORPHAN
+
+
 def test_orphans_are_never_written_over_or_removed(folder: Path) -> None:
     left = {name: text for name, text in FILES.items() if name != ONE}
-    assert write(folder, compare(folder, left, frozenset({SPEC}))) == []
+    assert write(folder, compare(folder, left, frozenset({SPEC}), ROOT)) == []
     assert (folder / ONE).read_text() == FILES[ONE]
 
 
@@ -87,7 +100,7 @@ def test_only_what_differs_is_written(folder: Path) -> None:
     for name in FILES:
         os.utime(folder / name, ns=(1, 1))
     (folder / ONE).write_text("other")
-    assert write(folder, compare(folder, FILES, frozenset({SPEC}))) == [ONE]
+    assert write(folder, compare(folder, FILES, frozenset({SPEC}), ROOT)) == [ONE]
     assert {name for name in FILES if (folder / name).stat().st_mtime_ns != 1} == {ONE}
     assert states(folder)[ONE] is State.SAME
 
@@ -106,14 +119,14 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_other(folder: Path, mon
 
     monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write(folder, compare(folder, FILES, frozenset({SPEC})))
+        write(folder, compare(folder, FILES, frozenset({SPEC}), ROOT))
     assert (folder / ONE).read_text() == "old"
     assert {path.name for path in folder.iterdir()} == set(FILES)
 
 
 def test_verdicts_carry_both_texts(folder: Path) -> None:
     (folder / ONE).write_text("other")
-    (verdict,) = (v for v in compare(folder, FILES, frozenset()) if v.path == ONE)
+    (verdict,) = (v for v in compare(folder, FILES, frozenset(), ROOT) if v.path == ONE)
     assert verdict == Verdict(ONE, State.FOREIGN, "other", FILES[ONE])
 
 
