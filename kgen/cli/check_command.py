@@ -42,7 +42,8 @@ def command(
         project.note_templates(planned)
     for verdict in drifted:
         out.say(f"{folder}/{verdict.path}: {_WORDS[verdict.state]}")
-        out.say(_diff(folder, verdict))
+        if lines := _diff(folder, verdict):
+            out.say(lines)
     out.note(f"{len(files)} files, {len(drifted)} drifted")
     out.result({"folder": folder, "drift": {v.path: v.state.value for v in drifted}, "files": len(files)})
     sys.exit(DRIFT if drifted else 0)

@@ -34,6 +34,7 @@ def _say(out: Output, one: Planned, fresh: Planned, locked: bool) -> None:
         out.say(f"  {decision.field} = {decision.value}: {decision.reason}")
     if locked:
         out.say("  (as recorded in kgen.lock; `kgen update` chooses anew)")
+    out.say("  candidates by estimated time (an analytic model; nothing was measured), m = n = k = 4096:")
     for index, alternative in enumerate(fresh.plan.alternatives):
         fields = ", ".join(f"{name} {value}" for name, value in alternative.fields)
         out.say(f"  {index + 1}. {alternative.microseconds:9.1f} us, bound by {alternative.bound_by}: {fields}")

@@ -54,6 +54,11 @@ class Output:
         if not self.as_json and not self.quiet:
             click.echo(text, err=True)
 
+    def complain(self, text: str) -> None:
+        """A line that even a quiet command says, on the error stream."""
+        if not self.as_json:
+            click.echo(text, err=True)
+
     def result(self, value: object) -> None:
         """The command's whole result, for programs."""
         if self.as_json:

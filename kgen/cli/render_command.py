@@ -47,4 +47,5 @@ def command(
 
 def _refusal(folder: str, path: str, state: State) -> Diagnostic:
     words = "was edited by hand" if state is State.EDITED else "was not made by kgen"
-    return Diagnostic(f"{folder}/{path}", 0, 0, state.value, f"the file {words}; it is left alone", "use --force")
+    fix = "keep a copy of it elsewhere, or replace it with --force"
+    return Diagnostic(f"{folder}/{path}", 0, 0, state.value, f"the file {words}; nothing is written", fix)

@@ -25,7 +25,8 @@ def command(specs: tuple[str, ...], only: tuple[str, ...], as_json: bool, quiet:
         old = before.get(one.kernel.name, {})
         if chosen != old:
             changes[one.kernel.name] = {"before": old, "now": chosen}
-            words = ", ".join(f"{name} {old.get(name, '-')} -> {value}" for name, value in chosen.items())
+            names = [name for name in chosen if old.get(name) != chosen[name]]
+            words = ", ".join(f"{name} {old.get(name, '-')} -> {chosen[name]}" for name in names) or "fewer fields"
             out.say(f"{one.kernel.name}: {words}")
     out.note(f"{project.lock_path.name}: {'written' if changed else 'unchanged'}")
     out.result({"written": changed, "changes": changes})

@@ -36,7 +36,7 @@ def command(
 ) -> None:  # fmt: skip
     """Compile, execute and compare every kernel of SPECS on this CPU, and say what was not run.
 
-    Exits 0 only where every rung that ran passed and every rung asked for with --require ran.
+    Exits 0 only where something ran for every kernel, all of it passed, and every rung of --require ran.
     """
     out = Output(as_json, quiet)
     required = _required(require, out)
@@ -48,7 +48,7 @@ def command(
         made.append(record)
         out.note(f"[{len(made)}/{len(subjects)}]")
         missing = [name for name in required if record.rung(name).status is Status.NOT_RUN]
-        failing = failing or record.failed or bool(missing)
+        failing = failing or record.failed or bool(missing) or not record.ran
         _show(out, record, missing)
         if records:
             _keep(Path(records), record)
@@ -83,14 +83,15 @@ def _climb(subjects: Sequence[Subject], seed: str | None, jobs: int) -> Iterator
 def _show(out: Output, record: Record, missing: Sequence[str]) -> None:
     out.say(record.kernel)
     for rung in record.rungs:
-        detail = f": {rung.detail}" if rung.detail else ""
+        count = len(rung.failures)
+        detail = f": {count} failure{'s' if count > 1 else ''}" if count else f": {rung.detail}"
         out.say(f"  {rung.name:8} {_MARKS[rung.status]:8}{detail}")
         for failure in rung.failures[:_SHOWN]:
             out.say(f"      {failure}")
         if len(rung.failures) > _SHOWN:
             out.say(f"      and {len(rung.failures) - _SHOWN} more")
     for name in missing:
-        out.say(f"  {name} was required and did not run")
+        out.complain(f"{record.kernel}: {name} was required and did not run")
 
 
 def _summary(out: Output, records: Sequence[Record]) -> None:
@@ -100,8 +101,10 @@ def _summary(out: Output, records: Sequence[Record]) -> None:
     for record in records:
         marks = "  ".join(f"{_MARKS[record.rung(name).status]:8}" for name in RUNGS)
         out.say(f"{record.kernel:{width}}  {marks}".rstrip())
-    for words in dict.fromkeys(record.covers for record in records):
+    for words in dict.fromkeys(record.covers for record in records if record.ran):
         out.say(words)
+    if nothing := [record.kernel for record in records if not record.ran]:
+        out.complain(f"nothing was verified of {', '.join(nothing)}: no rung could run; see `kgen doctor`")
 
 
 def _keep(folder: Path, record: Record) -> None:

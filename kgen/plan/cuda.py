@@ -59,6 +59,10 @@ _COPY_MACROS = {16: "copy.cp_async_16", 8: "copy.cp_async_small", 4: "copy.cp_as
 def plan(kernel: Kernel) -> CudaPlan | tuple[Problem, ...]:
     """The plan of `kernel`, or the clauses that it breaks."""
     space = _space(kernel.signature, CUDA_ARCHS[kernel.arch])
+    wanted = kernel.algorithm.get("instruction", space.mma.name)
+    if wanted != space.mma.name:
+        words = f"{wanted} does not multiply {space.mma.operand} operands on {kernel.arch}"
+        return (Problem((*kernel.path, "instruction"), "instruction", words, f"allowed: {space.mma.name}"),)
     choice = choose(given_fields(kernel.algorithm), space, kernel.path)
     return _plan(kernel, choice, space) if isinstance(choice, Choice) else choice
 

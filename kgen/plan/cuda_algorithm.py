@@ -333,8 +333,9 @@ def _nearest(candidates: list[Algorithm], space: Space, target: Path) -> Algorit
     return min(candidates, key=lambda candidate: (len(violations(candidate, space, target)), candidate))
 
 
-def _size(algorithm: Algorithm, space: Space) -> tuple[int, Algorithm]:
-    return (shared_bytes(algorithm, space), algorithm)
+def _size(algorithm: Algorithm, space: Space) -> tuple[int, int, Algorithm]:
+    """Between equals: a thread count near 128, for the four schedulers of an SM; then little shared memory."""
+    return (abs(algorithm.threads - 128), shared_bytes(algorithm, space), algorithm)
 
 
 def _decisions(best: Algorithm, fixed: Mapping[str, int], space: Space) -> tuple[Decision, ...]:

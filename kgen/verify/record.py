@@ -65,6 +65,11 @@ class Record:
         """Whether any rung failed."""
         return any(rung.status is Status.FAILED for rung in self.rungs)
 
+    @property
+    def ran(self) -> bool:
+        """Whether any rung ran."""
+        return any(rung.status is not Status.NOT_RUN for rung in self.rungs)
+
     def to_text(self) -> str:
         """The record as a file: the same for the same outcome, without times."""
         data = asdict(self)

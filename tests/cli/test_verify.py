@@ -67,11 +67,12 @@ def test_a_missing_tool_is_said_and_fails_only_where_required(
 ) -> None:
     monkeypatch.setattr(nvcc, "find", lambda: nvcc.ToolMissing("nvcc", "install it"))
     result = kgen("verify", "small.yaml", "--only", "sm_80")
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     assert "compile  not run : no nvcc: install it" in result.stdout
+    assert "nothing was verified of small_sm_80" in result.stderr
     required = kgen("verify", "small.yaml", "--only", "sm_80", "--require", "compile")
     assert required.exit_code == 1
-    assert "compile was required and did not run" in required.stdout
+    assert "compile was required and did not run" in required.stderr
 
 
 def test_a_missing_c_compiler_is_said(project: Path, kgen: Kgen, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +80,7 @@ def test_a_missing_c_compiler_is_said(project: Path, kgen: Kgen, monkeypatch: py
         raise CompilerError("no C compiler: install one\nand more words")
 
     monkeypatch.setattr(library, "engine_path", missing)
-    monkeypatch.setattr(nvcc, "find", lambda: nvcc.Nvcc("nvcc", "13.0"))
+    monkeypatch.setattr(nvcc, "find", lambda: nvcc.Nvcc("nvcc", "13.0", None))
     result = kgen("verify", "small.yaml", "--only", "sm_80", "--json")
     assert result.exit_code == 0
     rungs = json.loads(result.stdout)[0]["rungs"]
