@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from kgen.expr import DTYPES
 from kgen.spec.diagnostic import choices, suggest
@@ -12,6 +13,9 @@ from kgen.spec.problem import Path, Problem
 from kgen.spec.project import header_fault
 from kgen.spec.signature import Resolved, layout_problems
 from kgen.spec.vocabulary import OP_DTYPES, RESERVED_SYMBOLS, TARGET_FACTS, product_dtypes
+
+MOST_ELEMENTS = 2**28
+"""Elements of the largest matrix of a shape to verify."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ def _shape(spec: Spec, dims: str, path: Path, shape: dict[str, int]) -> Iterator
     if missing := [name for name in dims if name not in shape]:
         message = f"the shape has no size for {', '.join(missing)}"
         yield Problem(path, "missing-dim", message, f"give a size for each of {', '.join(dims)}")
+    largest = sorted(shape.values())[-2:]
+    if prod(largest) > MOST_ELEMENTS:
+        words = f"a matrix of {' x '.join(map(str, largest))} elements is too large to verify on a CPU"
+        yield Problem(path, "size", words, f"allowed: at most {MOST_ELEMENTS}; edges of tiles are verified anyway")
     for name, size in shape.items():
         multiple = spec.dims[name].multiple_of if name in spec.dims else 1
         if size % multiple:
