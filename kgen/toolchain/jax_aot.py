@@ -31,7 +31,7 @@ LINT_OPTIONS: Mapping[str, str] = {
 LINT_TARGETS = ("dma_race", "bounds_check", "smem_poison_use", "scoped_alloc_boundary", "vmem_poison_use")
 LIMITS = Limits(seconds=180.0, memory_bytes=8 << 30)
 _KIND, _FILE = "jax_aot", "result.json"
-_FORMAT = 1
+_FORMAT = 2
 """Changes when a cached result no longer means the same."""
 _JAX_DTYPES = {"f32": "float32", "bf16": "bfloat16"}
 
@@ -76,6 +76,8 @@ class AotResult:
     seconds: float
     vmem_bytes: int | None
     """VMEM that the compiled kernel uses, where the compiler tells."""
+    precisions: tuple[str, ...]
+    """What every product of the traced program asks for, in order: names of `lax.Precision`."""
 
     @property
     def ok(self) -> bool:
@@ -116,7 +118,8 @@ def _read(key: str) -> AotResult | None:
         fields = json.loads((cache.root() / _KIND / key / _FILE).read_text("utf-8"))
     except FileNotFoundError:
         return None
-    return AotResult(**{**fields, "lint": tuple(fields["lint"]), "lint_targets": tuple(fields["lint_targets"])})
+    lists = {name: tuple(fields[name]) for name in ("lint", "lint_targets", "precisions")}
+    return AotResult(**{**fields, **lists})
 
 
 def _write(key: str, result: AotResult) -> None:
@@ -145,7 +148,8 @@ def compile_one(request: AotRequest) -> AotResult:
         compiled, error = _attempt(request, {})
     seconds = round(time.monotonic() - start, 3)
     vmem = _vmem(compiled.as_text()) if compiled is not None else None
-    return AotResult(compiled is not None, error, lint, targets, seconds, vmem)
+    precisions = _precisions(request) if compiled is not None else ()
+    return AotResult(compiled is not None, error, lint, targets, seconds, vmem, precisions)
 
 
 def _attempt(request: AotRequest, options: dict[str, str]) -> tuple[Any, str]:
@@ -157,6 +161,27 @@ def _attempt(request: AotRequest, options: dict[str, str]) -> tuple[Any, str]:
         return lowered.compile(compiler_options=options), ""
     except Exception as error:  # whatever the compiler raises is what it says about this kernel
         return None, f"{type(error).__name__}: {error}"[:4000]
+
+
+def _precisions(request: AotRequest) -> tuple[str, ...]:
+    import jax
+
+    function, shapes = _call(request)
+    return tuple(_products(jax.make_jaxpr(function)(*shapes).jaxpr))
+
+
+def _products(jaxpr: Any) -> Iterator[str]:
+    """The precisions of all products in a traced program, those of the programs inside it included."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            given = equation.params["precision"]
+            for one in given if isinstance(given, tuple) else (given,):
+                yield "DEFAULT" if one is None else getattr(one, "name", str(one))
+        for parameter in equation.params.values():
+            for value in parameter if isinstance(parameter, (tuple, list)) else (parameter,):
+                inner = getattr(value, "jaxpr", value)
+                if hasattr(inner, "eqns"):
+                    yield from _products(inner)
 
 
 def _call(request: AotRequest) -> tuple[Callable[..., object], list[jax.ShapeDtypeStruct]]:

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from kgen.verify.arrays import Array
 
 
+MOST_UNKNOWN = 0.01
+"""The part of an output's elements that may have an infinite bound; one element always may."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """How one output fared. Its worst element is the one whose error is the largest part of its bound."""
@@ -28,11 +32,19 @@ class Comparison:
     computed: float
     value: float
     bound: float
+    most_unknown: float = MOST_UNKNOWN
 
     @property
     def ok(self) -> bool:
-        """Every element lies within its bound, and the bounds say something about most of them."""
-        return self.wrong == 0 and (self.elements == 0 or self.unknown < self.elements)
+        """Every element lies within its bound, and the bounds say something about nearly all of them."""
+        return self.wrong == 0 and self.known
+
+    @property
+    def known(self) -> bool:
+        """No more elements without a finite bound than are allowed."""
+        if self.most_unknown < 1.0 and self.elements and self.unknown == self.elements:
+            return False
+        return self.unknown <= max(1.0, self.most_unknown * self.elements)
 
     def __str__(self) -> str:
         where = f"{self.output}[{', '.join(map(str, self.index))}]"
@@ -41,11 +53,19 @@ class Comparison:
         detail = f"{where} = {self.computed:.9g}, expected {self.value:.9g} ± {self.bound:.3g}"
         if self.wrong:
             return f"{self.output}: {self.wrong} of {self.elements} elements are wrong; worst: {detail}"
-        return f"{self.output}: {self.elements} elements, largest error {self.ratio:.2f} of its bound"
+        if not self.known:
+            return (
+                f"{self.output}: {self.unknown} of {self.elements} elements have no finite bound; too few are checked"
+            )
+        unknown = f", {self.unknown} without a finite bound" if self.unknown else ""
+        return f"{self.output}: {self.elements} elements, largest error {self.ratio:.2f} of its bound{unknown}"
 
 
-def compare(output: str, computed: Array, expected: Expected) -> Comparison:
-    """Compares one output; both have one shape. NaN and infinities agree only with themselves."""
+def compare(output: str, computed: Array, expected: Expected, most_unknown: float = MOST_UNKNOWN) -> Comparison:
+    """Compares one output; both have one shape. NaN and infinities agree only with themselves.
+
+    `most_unknown` is the part of the elements that may have an infinite bound; 1 allows all.
+    """
     import numpy as np
 
     if computed.shape != expected.value.shape:
@@ -65,6 +85,7 @@ def compare(output: str, computed: Array, expected: Expected) -> Comparison:
         computed=float(got[worst]),
         value=float(expected.value[worst]),
         bound=float(expected.bound[worst]),
+        most_unknown=most_unknown,
     )
 
 

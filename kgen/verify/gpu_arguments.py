@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from kgen.expr import DTYPES
 from kgen.plan.cabi import strides_of
-from kgen.spec.kernel import Operand, Output, Signature
+from kgen.spec.kernel import Kernel, Operand, Output, Signature
 from kgen.verify.arrays import numpy_dtype
 
 if TYPE_CHECKING:
     from kgen.execute.gpu.harness import BufferSpec, Call, Field
     from kgen.verify.arrays import Array
 
-FAR = 2**30
-"""Extra elements between rows in the far case: the third row begins beyond 2^31 elements."""
+FAR = 2**31
+"""Extra elements between rows in the far case: the third row begins beyond 2^32 elements."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,6 @@ class Arguments:
             writable=isinstance(operand, Output),
         )  # fmt: skip
 
-    def call(self, kernel: str, suffix: str = "") -> Call:
-        """The launch (or, with a suffix, the check) of `kernel`."""
-        from kgen.execute.gpu.harness import Call
-
-        fields = tuple(self.fields({}))
-        return Call(f"{kernel}{suffix}", fields, clause=suffix == "_check")
-
     def fields(self, scalars: Mapping[str, float], struct_size: int | None = None) -> Iterator[Field]:
         """The members of the argument struct."""
         from kgen.execute.gpu.harness import Field
@@ -145,11 +138,19 @@ def arguments(signature: Signature, sizes: Mapping[str, int], align: Mapping[str
     return Arguments(signature, sizes, layouts, align)
 
 
-def shifted(call: Arguments, name: str, by: int) -> Arguments:
-    """The same call with the strides of `name` one element off."""
+def call_of(kernel: Kernel, call: Arguments, inputs: Mapping[str, Array]) -> Call:
+    """The launch of `kernel`, with the scalars of `inputs`."""
+    from kgen.execute.gpu.harness import Call
+
+    scalars = {o.name: float(inputs[o.name]) for o in kernel.signature.inputs if not o.layout}
+    return Call(kernel.name, tuple(call.fields(scalars)))
+
+
+def restrided(call: Arguments, name: str, index: int, stride: int) -> Arguments:
+    """The same call with another entry in the stride array of `name`."""
     layout = call.layouts[name]
-    moved = Layout(layout.shape, tuple(stride + by for stride in layout.strides[:-1]) + layout.strides[-1:])
-    return replace(call, layouts={**call.layouts, name: moved})
+    strides = tuple(stride if i == index else old for i, old in enumerate(layout.strides))
+    return replace(call, layouts={**call.layouts, name: Layout(layout.shape, strides)})
 
 
 def _rows(array: Array, layout: Layout, bytes_: int) -> Iterator[tuple[int, Array]]:

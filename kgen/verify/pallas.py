@@ -11,8 +11,9 @@ from kgen.plan import PallasPlan
 from kgen.spec.kernel import Kernel
 from kgen.toolchain.child import ChildError
 from kgen.toolchain.jax_env import MissingTool, compiler_versions, interpreter_versions
-from kgen.verify.compare import compare, first_difference
-from kgen.verify.inputs import make_inputs
+from kgen.verify.arrays import to_dtype
+from kgen.verify.compare import MOST_UNKNOWN, compare, first_difference
+from kgen.verify.inputs import TAME, make_inputs
 from kgen.verify.record import Rung
 from kgen.verify.shapes import Case, cases
 from kgen.verify.tolerance import Expected, expected
@@ -52,7 +53,7 @@ def ladder(
     if isinstance(tools, MissingTool):
         yield from (Rung.skipped(name, tools.message) for name in ("execute", "hazards"))
     else:
-        shots = [Shot(kernel, case, make_inputs(kernel.signature, _sizes(case), seed)) for case in shapes]
+        shots = [Shot(kernel, case, make_inputs(kernel.signature, _sizes(case), seed, case.draw)) for case in shapes]
         yield _execute_rung(shots, text, tools)
         yield _hazards_rung(plan, shots, text, tools)
     yield Rung.skipped("device", "no device asked for")
@@ -73,7 +74,8 @@ def _compile_rung(kernel: Kernel, plan: PallasPlan, text: str) -> Rung:
     results = compile_all(requests)
     if isinstance(results, MissingTool):
         return Rung.skipped("compile", results.message)
-    failures = [words for request, result in zip(requests, results, strict=True) for words in _judge(request, result)]
+    wanted = _precision(kernel)
+    failures = [w for pair in zip(requests, results, strict=True) for w in _judge(*pair, wanted)]
     tools = compiler_versions()
     assert not isinstance(tools, MissingTool)
     names = [" ".join(f"{dim}={size}" for dim, size in sizes.items()) for sizes in (whole, ragged)]
@@ -96,7 +98,13 @@ def _request(kernel: Kernel, text: str, sizes: Mapping[str, int], ragged: bool) 
     return AotRequest(text, kernel.name, arguments, kernel.arch, ragged)
 
 
-def _judge(request: AotRequest, result: AotResult | ChildError) -> Iterator[str]:
+def _precision(kernel: Kernel) -> str:
+    """The precision that every product of the kernel has to ask for: exact f32 is several passes of bf16."""
+    exact = kernel.signature.operand("a").dtype == "f32" and kernel.signature.f32_mma == "exact"
+    return "HIGHEST" if exact else "DEFAULT"
+
+
+def _judge(request: AotRequest, result: AotResult | ChildError, precision: str) -> Iterator[str]:
     shapes = ", ".join(str(list(argument.shape)) for argument in request.arguments)
     if isinstance(result, ChildError):
         yield f"{shapes}: {result.kind}: {result.message}"
@@ -104,6 +112,9 @@ def _judge(request: AotRequest, result: AotResult | ChildError) -> Iterator[str]
     if not result.compiled:
         yield f"{shapes}: {result.error}"
     yield from (f"{shapes}: linter: {finding}" for finding in result.lint)
+    if result.compiled and set(result.precisions) != {precision}:
+        found = ", ".join(result.precisions) or "none"
+        yield f"{shapes}: precisions of the products: {found}; all must be {precision}"
 
 
 def _vmem_words(results: Sequence[AotResult | ChildError]) -> str:
@@ -115,9 +126,13 @@ def _vmem_words(results: Sequence[AotResult | ChildError]) -> str:
 
 
 def _run(text: str, wanted: Sequence[tuple[Shot, str, int]]) -> list[Outcome]:
+    return _run_all([_one(text, shot, mode, seed) for shot, mode, seed in wanted])
+
+
+def _run_all(runs: Sequence[Run]) -> list[Outcome]:
     from kgen.execute.pallas.run import execute
 
-    outcomes = execute([_one(text, shot, mode, seed) for shot, mode, seed in wanted])
+    outcomes = execute(runs)
     assert not isinstance(outcomes, MissingTool)
     return list(outcomes)
 
@@ -133,10 +148,13 @@ def _execute_rung(shots: Sequence[Shot], text: str, tools: Mapping[str, str]) ->
     failures: list[str] = []
     outcomes = _run(text, [(shot, "hlo", 0) for shot in shots])
     for shot, outcome in zip(shots, outcomes, strict=True):
-        problems = _refusal(shot.case, outcome) if shot.case.refused else _values(shot, outcome)
+        problems = _refusal("multiple_of", outcome) if shot.case.refused else _values(shot, outcome)
         failures += [f"{shot.case}: {problem}" for problem in problems]
+    wrong = list(_wrong_operands(next(shot for shot in shots if not shot.case.refused)))
+    for bad, outcome in zip(wrong, _run_all([bad.run(text) for bad in wrong]), strict=True):
+        failures += [f"{bad.words}: {problem}" for problem in _refusal(bad.clause, outcome)]
     refused = sum(bool(shot.case.refused) for shot in shots)
-    detail = f"{len(shots) - refused} shapes, {refused} refusals"
+    detail = f"{len(shots) - refused} shapes, {refused + len(wrong)} refusals"
     return Rung.judged("execute", detail, failures, tools, [str(shot.case) for shot in shots])
 
 
@@ -145,7 +163,8 @@ def _values(shot: Shot, outcome: Outcome) -> Iterator[str]:
     if outcome.findings:
         return
     for output, values in zip(shot.kernel.signature.outputs, outcome.outputs, strict=True):
-        comparison = compare(output.name, values, shot.expected[output.name])
+        most_unknown = MOST_UNKNOWN if shot.case.draw == TAME else 1.0
+        comparison = compare(output.name, values, shot.expected[output.name], most_unknown)
         if not comparison.ok:
             yield str(comparison)
 
@@ -154,10 +173,45 @@ def _found(outcome: Outcome) -> Iterator[str]:
     yield from (f"{finding.kind}: {finding.message}" for finding in outcome.findings)
 
 
-def _refusal(case: Case, outcome: Outcome) -> Iterator[str]:
+def _refusal(clause: str, outcome: Outcome) -> Iterator[str]:
     messages = [finding.message for finding in outcome.findings]
-    if not any("ValueError: multiple_of" in message for message in messages):
-        yield f"not refused, although {case.why}: {messages}"
+    if not any(f"ValueError: {clause}" in message for message in messages):
+        yield f"not refused with ValueError: {clause}, but {messages}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Wrong:
+    """A call with one operand that the entry point has to refuse."""
+
+    shot: Shot
+    name: str
+    array: Array
+    clause: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.name}: {self.array.dtype}{list(self.array.shape)}"
+
+    def run(self, text: str) -> Run:
+        shot = Shot(self.shot.kernel, self.shot.case, {**self.shot.inputs, self.name: self.array})
+        return _one(text, shot, "hlo", 0)
+
+
+def _wrong_operands(shot: Shot) -> Iterator[_Wrong]:
+    """Every operand with another dtype, with one more axis, and with each size it shares with an operand before it."""
+    import numpy as np
+
+    seen = ""
+    for operand in shot.kernel.signature.inputs:
+        array = shot.inputs[operand.name]
+        other = "i32" if operand.dtype == "f32" else "f32"
+        yield _Wrong(shot, operand.name, to_dtype(np.zeros(array.shape), other), "dtype: ")
+        yield _Wrong(shot, operand.name, array[np.newaxis], "rank: ")
+        for axis, dim in enumerate(operand.layout):
+            if dim in seen:
+                longer = np.concatenate([array, array], axis)
+                yield _Wrong(shot, operand.name, longer, "shape: ")
+        seen += operand.layout
 
 
 # ---- hazards --------------------------------------------------------------------------------------------------------
@@ -178,7 +232,8 @@ def _hazards_rung(plan: PallasPlan, shots: Sequence[Shot], text: str, tools: Map
 
 def _simulated(plan: PallasPlan, shots: Sequence[Shot]) -> list[Shot]:
     """The shape with the most steps, and the one with the most along k, of those whose grid is small; never none."""
-    steps = {shot: _steps(plan, dict(shot.case.sizes)) for shot in shots if not shot.case.refused}
+    usual = [shot for shot in shots if not shot.case.refused and shot.case.draw == TAME]
+    steps = {shot: _steps(plan, dict(shot.case.sizes)) for shot in usual}
     small = [shot for shot in steps if 0 < steps[shot] <= MOST_STEPS]
     if not small:
         return [min(steps, key=lambda shot: (steps[shot] == 0, steps[shot]))]

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from kgen.ops import OPS
 from kgen.spec.kernel import Signature
+from kgen.verify.inputs import TAME, WILD, ZERO
+
+Edge = tuple[Mapping[str, int], str]
+"""Sizes before they are rounded to the declared multiples, those left out a tile's; and what they are for."""
 
 
 @dataclass(frozen=True)
@@ -17,15 +21,23 @@ class Case:
     """(dim, size) in the op's order."""
     why: str
     refused: tuple[str, ...] = ()
+    draw: str = TAME
+    """How its inputs are drawn, `TAME`, `WILD` or `ZERO`."""
 
     def __str__(self) -> str:
-        return " ".join(f"{dim}={size}" for dim, size in self.sizes)
+        sizes = " ".join(f"{dim}={size}" for dim, size in self.sizes)
+        return sizes if self.draw == TAME else f"{sizes} ({self.draw})"
 
 
 def cases(
-    signature: Signature, tile: Mapping[str, int], requested: Sequence[Mapping[str, int]] = ()
+    signature: Signature,
+    tile: Mapping[str, int],
+    requested: Sequence[Mapping[str, int]] = (),
+    edges: Sequence[Edge] = (),
 ) -> tuple[Case, ...]:
-    """The cases of a kernel with this tile, each shape once; `requested` first, the refused last.
+    """The cases of a kernel with this tile, each once; `requested` first, the refused last.
+
+    `edges` are those of a target's own structure. One tile is run with every draw that says something of its own.
 
     Sizes are rounded up to the declared multiples, but for 0, and for one refused case of each declared dim.
     """
@@ -34,21 +46,28 @@ def cases(
     multiples = {dim: signature.multiple_of.get(dim, 1) for dim in dims}
     whole = {dim: _round_up(tile.get(dim, 2), multiples[dim]) for dim in dims}
     shapes = [(dict(sizes), "asked for by the spec") for sizes in requested]
-    for sizes, why in _edges(signature, {dim: tile.get(dim, 2) for dim in dims}):
-        shapes.append(({dim: _round_up(size, multiples[dim]) for dim, size in sizes.items()}, why))
+    for sizes, why in (*_edges(signature, {dim: tile.get(dim, 2) for dim in dims}), *edges):
+        shapes.append((whole | {dim: _round_up(size, multiples[dim]) for dim, size in sizes.items()}, why))
     shapes += [(whole | {dim: whole[dim] + 1}, "") for dim in dims if multiples[dim] > 1]
     unique: dict[tuple[tuple[str, int], ...], Case] = {}
     for shape, why in shapes:
         case = _case(shape, why, multiples)
         unique.setdefault(case.sizes, case)
-    return tuple(unique.values())
+    drawn = [Case(tuple(whole.items()), f"one tile, {draw} inputs", draw=draw) for draw in _draws(signature)]
+    return tuple(sorted((*unique.values(), *drawn), key=lambda case: bool(case.refused)))
+
+
+def _draws(signature: Signature) -> tuple[str, ...]:
+    """The other draws that differ from the tame one in this signature."""
+    has_scalars = any(not operand.layout for operand in signature.inputs)
+    return (WILD, ZERO) if has_scalars else (WILD,)
 
 
 def _round_up(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
 
 
-def _edges(signature: Signature, tile: Mapping[str, int]) -> Iterator[tuple[dict[str, int], str]]:
+def _edges(signature: Signature, tile: Mapping[str, int]) -> Iterator[Edge]:
     """Shapes about the tile, before they are rounded to the declared multiples."""
     op = OPS[signature.op]
     summed = [dim for dim in tile if dim not in op.result_axes + op.batch]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from kgen.toolchain import nvcc
+from kgen.verify.contract import BAD_ARGUMENT, BAD_DEVICE, contract_of
 from kgen.verify.ladder import Subject, verify
 from kgen.verify.record import Status
 from tests.controls.workbench import Base, Edit, base_of, case_of, edited, returns, swap, verdict
@@ -47,6 +48,21 @@ dims: {k: {multiple_of: 8}}
 targets:
   - {arch: sm_80, tile: {m: 16, n: 32, k: 16}, warps: {m: 1, n: 2}, stages: 3, block_order: {kind: raster}}
 """,
+    "deep": """\
+kgen: 1
+kernel: deep
+op: gemm
+inputs:
+  a: {dtype: bf16, layout: mk}
+  b: {dtype: bf16, layout: nk}
+  bias: {dtype: f32, layout: n}
+  alpha: {dtype: f32}
+outputs:
+  c: {dtype: f32, layout: mn, value: "max(alpha * acc, bias)"}
+dims: {k: {multiple_of: 8}}
+targets:
+  - {arch: sm_80, tile: {m: 16, n: 32, k: 16}, warps: {m: 1, n: 2}, stages: 5, block_order: {kind: grouped, group: 3}}
+""",
     "tf32": """\
 kgen: 1
 kernel: tf32
@@ -62,14 +78,16 @@ targets:
 """,
 }
 """`batched` has edges, groups and an epilogue; in `own_rows` a warp copies the rows of b that it reads, and the first
-one all of a; `tf32` copies and reads single elements."""
+one all of a; `deep` has more stages than whole tiles of k in most shapes; `tf32` copies and reads single elements."""
 
 SHAPES: Mapping[str, tuple[Mapping[str, int], ...]] = {
     "batched": ({"m": 70, "n": 37, "k": 104, "b": 2}, {"m": 9, "n": 9, "k": 8, "b": 2}),
     "own_rows": ({"m": 20, "n": 40, "k": 104},),
+    "deep": (),
     "tf32": ({"m": 20, "n": 37, "k": 35}, {"m": 16, "n": 32, "k": 1}),
 }
-"""The first shape of `batched` is 3 x 2 tiles of two groups, with four K tiles, the last one partial."""
+"""`deep` is run on what `kgen verify` chooses. The first shape of `batched` is 3 x 2 tiles of two groups, with four K
+tiles, the last one partial."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,8 @@ WAIT = "        copy_wait<Config::stages - 2>();\n"
 BARRIER = "        __syncthreads();\n"
 FIRST_WAIT = "  copy_wait<Config::stages - 2>();\n  __syncthreads();\n\n"
 COUNT = "static_cast<int>(max(min(int64_t(8), p.n - n), int64_t(0)))"
+NULL = '  if (args->bias == nullptr) return "bias != NULL";\n'
+STRIDE = '  if (args->m > 1 && args->a_stride[1] < args->k) return "a_stride[1] >= k";\n'
 CLAUSE = '  if (reinterpret_cast<uintptr_t>(args->a) % 16 != 0) return "a % 16 bytes == 0";\n'
 
 CONTROLS = (
@@ -107,6 +127,10 @@ CONTROLS = (
     control("swizzle-on-one-side-only", "numbers", returns("a_shared", "m * 64 + k * 2")),
     control("batch-stride-ignored", "numbers", returns("a_offset", "m * p.a_stride[1] + k")),
     control("32-bit-offset-of-a-load", "numbers", returns("a_offset", "static_cast<int>(...)"), extra="far"),
+    control("unsigned-32-bit-offset-of-a-load", "numbers", returns("a_offset", "static_cast<uint32_t>(...)"),
+            extra="far"),
+    control("unsigned-32-bit-offset-of-a-store", "numbers", returns("c_offset", "static_cast<uint32_t>(...)"),
+            extra="far"),
     control("32-bit-offset-of-a-store", "out-of-bounds", returns("c_offset", "static_cast<int>(...)"), extra="far"),
     control("bias-over-rows", "numbers", returns("bias_offset", "m")),
     control("pitch-of-the-slice-too-small", "numbers", returns("slice", "m * 48 + n * 4")),
@@ -146,7 +170,18 @@ CONTROLS = (
     control("alpha-ignored", "numbers", swap("p.alpha * acc_tile[e]", "acc_tile[e]")),
     control("cast-truncates", "numbers", swap("__float2bfloat16_rn(x)", "__float2bfloat16_rz(x)")),
     control("tf32-not-rounded", "numbers", swap("  return rounded;", "  return x;"), base="tf32"),
+    control("read-stage-never-wraps", "out-of-bounds",
+            swap(ROWS, "        read = read + 1;\n"), base="deep", extra="cases"),
+    control("write-stage-stuck", "numbers",
+            swap("write = write + 1 == Config::stages ? 0 : write + 1;", "write = 0;"), base="deep", extra="cases"),
+    # inputs out of the ordinary
+    control("maximum-drops-nan", "numbers",
+            swap("return x != x || x > y ? x : y;", "return fmaxf(x, y);"), base="deep", extra="cases"),
+    control("negative-scalar-made-positive", "numbers",
+            swap("p.alpha * acc_tile[e]", "fabsf(p.alpha) * acc_tile[e]"), base="deep", extra="cases"),
     # order of blocks
+    control("last-group-as-large-as-the-others", "numbers",
+            swap("min(p.tiles_m - first, group)", "group"), base="deep", extra="cases"),
     control("tiles-of-a-partial-group-missed", "numbers", swap("in_group % rows", "in_group % group")),
     control("groups-overlap", "numbers", swap("tile / (group * p.tiles_n) * group,", "tile / (group * p.tiles_n),")),
     # the launcher
@@ -154,10 +189,19 @@ CONTROLS = (
     control("grid-one-batch-too-many", "out-of-bounds",
             swap("static_cast<uint32_t>(p.batch)", "static_cast<uint32_t>(p.batch + 1)"), unseen="numbers", host=True),
     control("half-the-shared-memory", "out-of-bounds",
-            swap("Config::threads, Config::shared_bytes, stream", "Config::threads, Config::shared_bytes / 2, stream"),
+            swap("arguments, Config::shared_bytes, stream", "arguments, Config::shared_bytes / 2, stream"),
             host=True),
     control("misaligned-pointer-accepted", "refusal", swap(CLAUSE, ""), extra="contract", host=True),
     control("older-device-accepted", "refusal", swap("major == 8 &&", "major >= 7 &&"), extra="contract", host=True),
+    control("newer-device-accepted", "refusal", swap("major == 8 &&", "major >= 8 &&"), extra="contract", host=True),
+    control("launcher-launches-what-the-check-refuses", "refusal",
+            swap("  if (status != KGEN_OK) return status;\n", ""), extra="contract", host=True),
+    control("null-pointer-accepted", "refusal", swap(NULL, ""), extra="contract", host=True),
+    control("stride-within-a-row-accepted", "refusal", swap(STRIDE, ""), extra="contract", host=True),
+    control("larger-struct-accepted", "refusal",
+            swap("args->struct_size != sizeof", "args->struct_size < sizeof"), extra="contract", host=True),
+    control("workspace-asked-for", "refusal", swap("  return 0;  // this", "  return 256;  // this"),
+            extra="contract", host=True),
 )  # fmt: skip
 
 UNCAUGHT = (
@@ -176,7 +220,8 @@ barrier or branches back, which the unrolled epilogue never does. They take a ra
 MORE = {
     "32-bit-offset-of-a-store", "pitch-of-the-slice-too-small", "store-beyond-m", "last-k-tile-not-copied",
     "write-stage-not-advanced", "wait-of-the-prologue-off-by-one", "prologue-not-committed", "groups-overlap",
-    "half-the-shared-memory", "older-device-accepted",
+    "half-the-shared-memory", "older-device-accepted", "unsigned-32-bit-offset-of-a-store", "larger-struct-accepted",
+    "null-pointer-accepted", "stride-within-a-row-accepted", "workspace-asked-for", "newer-device-accepted",
 }  # fmt: skip
 """Relatives of other controls, for the tier that takes its time."""
 
@@ -206,7 +251,7 @@ def judged(base: Base, one: Control) -> set[str]:
 def test_unbroken_kernels_pass(name: str, bases: Mapping[str, Base]) -> None:
     base = bases[name]
     ptx = base.launcher.with_suffix(".ptx")
-    assert verdict(base, base.launcher, ptx, SHAPES[name], ("far", "contract")) == set()
+    assert verdict(base, base.launcher, ptx, SHAPES[name], ("far", "contract", "cases")) == set()
 
 
 @pytest.mark.parametrize("one", tiers(CONTROLS))
@@ -221,6 +266,25 @@ def test_broken_kernels_are_caught(one: Control, bases: Mapping[str, Base]) -> N
 @pytest.mark.parametrize("one", tiers(UNCAUGHT))
 def test_races_inside_the_epilogue_are_caught(one: Control, bases: Mapping[str, Base]) -> None:
     assert judged(bases[one.base], one)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_every_clause_of_the_interface_is_broken_by_a_refusal(name: str, bases: Mapping[str, Base]) -> None:
+    base = bases[name]
+    refusals = list(contract_of(base.kernel, base.plan.align, []))
+    clauses = [clause.name for clause in (*base.plan.abi.size_clauses, *base.plan.abi.tensor_clauses)]
+    unknown = [clause for clause in clauses if not any(refusal.clause in clause for refusal in refusals)]
+    assert unknown == []
+    assert {refusal.status for refusal in refusals} == {BAD_ARGUMENT, BAD_DEVICE}
+
+
+def test_a_source_that_includes_another_file_is_not_compiled(bases: Mapping[str, Base]) -> None:
+    base = bases["own_rows"]
+    for words in ('"helpers.cuh"', "HELPERS", '"/etc/own_rows.h"', "</etc/own_rows.h>"):
+        source = base.source.replace("#include <cuda_runtime.h>", f"#include <cuda_runtime.h>\n#  include {words} // x")
+        record = verify(Subject(base.kernel, base.plan, source))
+        assert [rung.status for rung in record.rungs] == [Status.FAILED, *[Status.NOT_RUN] * 3]
+        assert f"#include {words}: a kernel includes" in record.rung("compile").failures[0]
 
 
 def test_names_are_unique_and_those_set_apart_exist() -> None:

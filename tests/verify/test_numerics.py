@@ -13,7 +13,7 @@ from kgen.expr import Expression, Typed, Value, check, parse
 from kgen.spec.kernel import Operand, Output, Signature
 from kgen.verify.arrays import numpy_dtype, to_dtype
 from kgen.verify.compare import Comparison, compare, first_difference
-from kgen.verify.inputs import make_inputs
+from kgen.verify.inputs import TAME, WILD, ZERO, make_inputs
 from kgen.verify.shapes import cases
 from kgen.verify.tolerance import Expected, expected, gamma, products
 
@@ -252,6 +252,17 @@ def test_empty_and_unchecked_outputs() -> None:
         compare("c", np.zeros(3, np.float32), Expected(np.zeros(4), np.zeros(4)))
 
 
+def test_more_than_one_percent_of_unknown_elements_fails() -> None:
+    computed, bound = np.zeros(1000, np.float32), np.zeros(1000)
+    bound[:10] = np.inf
+    few = compare("c", computed, Expected(np.zeros(1000), bound))
+    assert few.ok and "10 without a finite bound" in str(few)
+    bound[10] = np.inf
+    many = compare("c", computed, Expected(np.zeros(1000), bound))
+    assert not many.ok and "11 of 1000 elements have no finite bound" in str(many)
+    assert compare("c", computed, Expected(np.zeros(1000), bound), most_unknown=1.0).ok
+
+
 def test_nan_and_infinity_agree_only_with_themselves() -> None:
     value = np.array([np.nan, np.inf, -np.inf, 1.0])
     wanted = Expected(value, np.zeros(4))
@@ -284,7 +295,8 @@ def test_shapes_cover_the_edges() -> None:
         seen = {shape[dim] for shape in sizes}
         assert {0, 1, tile[dim] - 1, tile[dim], tile[dim] + 1} <= seen
     assert {65, 127} <= {shape["k"] for shape in sizes} and not any(case.refused for case in found)
-    assert len({case.sizes for case in found}) == len(found)
+    assert len({(case.sizes, case.draw) for case in found}) == len(found)
+    assert [(dict(case.sizes), case.draw) for case in found if case.draw != TAME] == [(tile, WILD)]
 
 
 def test_shapes_respect_the_declared_multiples_and_break_each_once() -> None:
@@ -293,6 +305,36 @@ def test_shapes_respect_the_declared_multiples_and_break_each_once() -> None:
     assert all(shape["k"] % 8 == 0 and shape["n"] % 4 == 0 for shape in inside)
     assert [case.refused for case in found if case.refused] == [("n",), ("k",)]
     assert any(shape["k"] == 0 for shape in inside) and "k is no multiple of 8" in {case.why for case in found}
+
+
+def test_edges_of_a_plan_are_rounded_and_filled_up_with_the_tile() -> None:
+    edges = [({"k": 13}, "deep"), ({"m": 33, "n": 17, "k": 1}, "grouped")]
+    found = cases(gemm(multiple_of={"k": 8}), {"m": 16, "n": 16, "k": 8}, (), edges)
+    sizes = {case.why: dict(case.sizes) for case in found}
+    assert sizes["deep"] == {"m": 16, "n": 16, "k": 16}
+    assert sizes["grouped"] == {"m": 33, "n": 17, "k": 8}
+
+
+def test_draws_out_of_the_ordinary() -> None:
+    extras = (Operand("alpha", "f32", ""), Operand("full", "bf16", "mn"), Operand("count", "i32", "n"))
+    signature = gemm("alpha * acc + full + f32(count)", extras=extras)
+    assert {case.draw for case in cases(signature, SIZES)} == {TAME, WILD, ZERO}
+    tame, wild, zero = (make_inputs(signature, SIZES, "s", draw) for draw in (TAME, WILD, ZERO))
+    assert float(wild["alpha"]) < 0 and float(zero["alpha"]) == 0
+    full = wild["full"].astype(np.float64)
+    assert 0.05 < np.mean(~np.isfinite(full)) < 0.15
+    assert np.isnan(full).any() and {np.inf, -np.inf, 2.0**40, -(2.0**40), 2.0**-126} <= set(full.ravel().tolist())
+    assert (np.signbit(full) & (full == 0)).any() and -(2**31) in wild["count"]
+    for name in "ab":
+        np.testing.assert_array_equal(wild[name].astype(np.float64), 32 * tame[name].astype(np.float64))
+        assert first_difference(zero[name], tame[name]) is None
+
+
+def test_wild_inputs_saturate_an_integer_cast() -> None:
+    signature = gemm("i8(acc)", out="i8")
+    wild = make_inputs(signature, SIZES, "s", WILD)
+    found = to_dtype(product(wild), "i8")
+    assert {-128, 127} <= set(found.ravel().tolist())
 
 
 def test_batched_shapes_have_a_batch() -> None:
