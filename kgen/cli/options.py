@@ -19,9 +19,12 @@ ONLY = click.option(
 def _overrides(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     from kgen.render.environment import unknown_overrides
 
-    if value is not None and (unknown := unknown_overrides(Path(value))):
+    if value is None:
+        return None
+    folder = Path(value).resolve()  # environments are kept by path
+    if unknown := unknown_overrides(folder):
         raise click.BadParameter(f"these replace no shipped template: {', '.join(unknown)}")
-    return value
+    return str(folder)
 
 
 TEMPLATES = click.option(
