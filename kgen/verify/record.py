@@ -53,7 +53,7 @@ class Record:
     kernel_digest: str
     body_digest: str
     covers: str
-    """What was executed, and what that does not cover (DESIGN, section 1)."""
+    """What was executed, and what that does not cover (docs/verification.md)."""
     rungs: tuple[Rung, ...]
 
     def rung(self, name: str) -> Rung:
