@@ -118,9 +118,12 @@ class Project:
             self.out.fail(Diagnostic("--only", 0, 0, "no-kernel", f"{words} {name!r}") for name in missing)
 
     def declared(self) -> dict[str, list[Declared]]:
-        """By header: every C kernel of the specs, selected or not, so that a selection never loses declarations."""
+        """By header: every C kernel of the specs, so that a selection never loses declarations.
+
+        Nothing where everything is selected: the plans then say it all.
+        """
         found: dict[str, list[Declared]] = {}
-        for document in self.documents:
+        for document in self.documents if self.wanted else ():
             for kernel in document.kernels():
                 if kernel.target in C_TARGETS:
                     path = header_file(kernel.signature)

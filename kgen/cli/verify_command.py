@@ -53,7 +53,7 @@ def command(
         if records:
             _keep(Path(records), record)
     _summary(out, made)
-    out.result([{**_as_data(record)} for record in made])
+    out.result([record.to_json() for record in made])
     sys.exit(DRIFT if failing else 0)
 
 
@@ -110,10 +110,3 @@ def _summary(out: Output, records: Sequence[Record]) -> None:
 def _keep(folder: Path, record: Record) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{record.kernel}.json").write_text(record.to_text(), "utf-8")
-
-
-def _as_data(record: Record) -> dict[str, object]:
-    import json
-
-    data: dict[str, object] = json.loads(record.to_text())
-    return data

@@ -9,6 +9,7 @@ import shlex
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from kgen.plan.cabi import Abi
 from kgen.spec.digest import kernel_digest
@@ -17,6 +18,12 @@ from kgen.spec.sweep import nested
 
 _WIDTH = 104
 """Characters of a statement in one line of a comment."""
+
+
+@cache
+def _wrapped(text: str) -> tuple[str, ...]:
+    """Kernels of one signature quote the same statements, each time they are rendered."""
+    return tuple(textwrap.wrap(text, _WIDTH, subsequent_indent="    "))
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class Step:
     @property
     def lines(self) -> tuple[str, ...]:
         """The statement in lines that fit behind a comment sign."""
-        return tuple(textwrap.wrap(self.text, _WIDTH, subsequent_indent="    "))
+        return _wrapped(self.text)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 RUNGS = ("compile", "execute", "hazards", "device")
 """In this order; validation comes before a plan exists."""
@@ -70,12 +71,16 @@ class Record:
         """Whether any rung ran."""
         return any(rung.status is not Status.NOT_RUN for rung in self.rungs)
 
-    def to_text(self) -> str:
-        """The record as a file: the same for the same outcome, without times."""
+    def to_json(self) -> dict[str, Any]:
+        """The record as plain data: the same for the same outcome, without times."""
         data = asdict(self)
         for rung in data["rungs"]:
             rung["status"] = rung["status"].value
-        return json.dumps(data, indent=2) + "\n"
+        return data
+
+    def to_text(self) -> str:
+        """The record as a file."""
+        return json.dumps(self.to_json(), indent=2) + "\n"
 
 
 COVERS = {
